@@ -1,0 +1,150 @@
+// JSON values, a strict parser for JSON and JSONC, and a writer that matches Go's encoding/json.
+//
+// Parser. Total: any bytes in, a value or an Error with line and column out. Every value and every
+// key remembers where it stood. Lines and columns count from 1; columns count bytes.
+//   - refused: a byte order mark, invalid UTF-8, lone surrogates, control characters in strings,
+//     numbers with a leading zero or plus, numbers that no double holds (1e999), negative zero,
+//     anything after the value, duplicate keys (unless the caller collects them)
+//   - limits: bytes, nesting depth; reached ones count in limit_hits_total
+//   - JSONC adds // and /* */ comments (not nested) and a comma after the last member
+//
+// Numbers. A literal without fraction and exponent that fits 64 bits signed is an integer and stays
+// exact; every other number is a double.
+//
+// Writer. Compact or indented, keys in the order given or sorted by bytes. Strings as Go writes
+// them: < > & U+2028 U+2029 as \u003c..., short forms for \n \r \t \b \f, other control characters
+// \u00xx, everything else raw. Doubles: shortest digits that read back, exponent form outside
+// 1e-6 <= |x| < 1e21. Canonical form = sorted, compact, all numbers as doubles (integers above 2^53
+// lose precision on purpose, as in Go): two equal configurations have the same bytes.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "base/input_probe.h"
+#include "base/result.h"
+
+namespace nstance::json {
+
+// Where something stood in the text; line 0 means "made by the program".
+struct Position {
+  std::uint32_t line = 0;
+  std::uint32_t column = 0;
+  friend bool operator==(const Position&, const Position&) = default;
+};
+
+class Value;
+struct Member;
+
+using Array = std::vector<Value>;
+using Object = std::vector<Member>;  // In the order of the text.
+
+enum class Type : std::uint8_t { kNull, kBool, kInteger, kDouble, kString, kArray, kObject };
+
+// "null", "a boolean", "a number", "a string", "a list", "an object": for messages.
+[[nodiscard]] std::string_view TypeName(Type type);
+
+class Value {
+ public:
+  Value();  // null
+  Value(const Value&);
+  Value(Value&&) noexcept;
+  Value& operator=(const Value&);
+  Value& operator=(Value&&) noexcept;
+  ~Value();
+
+  [[nodiscard]] static Value Bool(bool value);
+  [[nodiscard]] static Value Integer(std::int64_t value);
+  // REQUIRES: finite.
+  [[nodiscard]] static Value Double(double value);
+  // REQUIRES: valid UTF-8.
+  [[nodiscard]] static Value String(std::string value);
+  [[nodiscard]] static Value List(Array items);
+  // REQUIRES: keys are valid UTF-8 and differ.
+  [[nodiscard]] static Value Map(Object members);
+
+  [[nodiscard]] Type type() const;
+  [[nodiscard]] bool is_null() const { return type() == Type::kNull; }
+
+  // Null pointer when the value is of another type.
+  [[nodiscard]] const bool* if_bool() const;
+  [[nodiscard]] const std::int64_t* if_integer() const;
+  [[nodiscard]] const std::string* if_string() const;
+  [[nodiscard]] const Array* if_array() const;
+  [[nodiscard]] const Object* if_object() const;
+  [[nodiscard]] Array* if_array();
+  [[nodiscard]] Object* if_object();
+  // Integer or double.
+  [[nodiscard]] std::optional<double> AsDouble() const;
+
+  // The member of an object, or null pointer: no object, or no such key.
+  [[nodiscard]] const Value* Find(std::string_view key) const;
+  [[nodiscard]] Value* Find(std::string_view key);
+  // Replaces or appends a member. REQUIRES: object.
+  void Set(std::string_view key, Value value);
+  // Removes a member if it is there. REQUIRES: object.
+  void Remove(std::string_view key);
+
+  [[nodiscard]] Position position() const { return position_; }
+  void set_position(Position position) { position_ = position; }
+
+  // Same type and content; positions do not count, the order of members does.
+  friend bool operator==(const Value& a, const Value& b);
+
+ private:
+  std::variant<std::monostate, bool, std::int64_t, double, std::string, Array, Object> data_;
+  Position position_;
+};
+
+struct Member {
+  std::string key;
+  Position key_position;
+  Value value;
+};
+
+enum class Syntax : std::uint8_t { kJson, kJsonc };
+
+struct DuplicateKey {
+  std::string key;
+  Position first;
+  Position again;
+};
+
+struct ParseOptions {
+  Syntax syntax = Syntax::kJson;
+  std::size_t max_bytes = std::size_t{4} * 1024 * 1024;
+  int max_depth = 64;
+  // Where duplicates go; the later member is dropped from the object. Null: a duplicate is an error.
+  std::vector<DuplicateKey>* duplicates = nullptr;
+  InputSource source;
+};
+
+// Errors are kInvalidArgument "line:column: what is wrong", limits kResourceExhausted.
+[[nodiscard]] Result<Value> Parse(std::string_view text, const ParseOptions& options = {});
+
+enum class KeyOrder : std::uint8_t { kAsGiven, kSorted };
+enum class Numbers : std::uint8_t { kExact, kAsDoubles };
+
+struct WriteOptions {
+  KeyOrder key_order = KeyOrder::kAsGiven;
+  Numbers numbers = Numbers::kExact;
+  // Spaces per level; 0 writes everything on one line without blanks. Empty lists and objects stay
+  // [] and {}, and there is no final newline.
+  int indent = 0;
+};
+
+[[nodiscard]] std::string Write(const Value& value, const WriteOptions& options = {});
+// Sorted, compact, numbers as doubles.
+[[nodiscard]] std::string WriteCanonical(const Value& value);
+
+// The quoted, escaped form of one string, and the text of one double: for code that writes a fixed
+// layout by hand. REQUIRES: valid UTF-8; finite.
+void AppendString(std::string& out, std::string_view text);
+void AppendDouble(std::string& out, double value);
+
+}  // namespace nstance::json

@@ -1,0 +1,41 @@
+// Loop: time, timers and turns. The one door through which time enters.
+//
+// All mutable state of a process lives on one loop. Tasks run one after the other on its thread and
+// never block. Guarantees, held by the contract suite for the real and the simulated loop:
+//   - a task posted from a task runs after it, in a later turn; posts of one thread keep their order
+//   - a timer never fires early, fires at most once, and not at all once its Pending is gone
+//   - timers of different times fire in that order; equal times in any order
+//   - Now() never goes back and stands still within a turn
+// Post() may be called from any thread; everything else only on the loop's own.
+#pragma once
+
+#include <functional>
+
+#include "base/time.h"
+#include "ports/pending.h"
+
+namespace nstance {
+
+using Task = std::move_only_function<void()>;
+
+class Loop {
+ public:
+  Loop() = default;
+  Loop(const Loop&) = delete;
+  Loop& operator=(const Loop&) = delete;
+  virtual ~Loop() = default;
+
+  // Monotonic; goes on while the machine is suspended.
+  [[nodiscard]] virtual Instant Now() const = 0;
+  // UTC as this machine believes it; may jump either way.
+  [[nodiscard]] virtual Timestamp WallNow() const = 0;
+
+  virtual void Post(Task task) = 0;
+
+  // Runs `task` when Now() has reached `at` (at once if it has), unless the Pending goes first.
+  virtual Pending CallAt(Instant at, Task task) = 0;
+
+  Pending CallAfter(Duration delay, Task task) { return CallAt(Now() + delay, std::move(task)); }
+};
+
+}  // namespace nstance
