@@ -72,20 +72,16 @@ Descriptor FileWith(std::string_view bytes) {
   return file;
 }
 
-// Reads what is there without waiting. Closes the pipe at its end.
-void Drain(Descriptor& from, std::string& into) {
+// Reads what is there without waiting, at most a buffer full. Closes the pipe at its end. True when
+// there may be more.
+bool ReadSome(Descriptor& from, std::string& into) {
+  if (!from.open()) return false;
   std::array<char, 65536> buffer;
-  while (from.open()) {
-    const ssize_t got = ::read(from.number(), buffer.data(), buffer.size());
-    if (got > 0) {
-      into.append(buffer.data(), static_cast<std::size_t>(got));
-    } else if (got == 0) {
-      from.Close();
-    } else if (errno != EINTR) {
-      CHECK(errno == EAGAIN, "error {}", errno);
-      return;
-    }
-  }
+  const ssize_t got = ::read(from.number(), buffer.data(), buffer.size());
+  CHECK(got >= 0 || errno == EAGAIN || errno == EINTR, "error {}", errno);
+  if (got > 0) into.append(buffer.data(), static_cast<std::size_t>(got));
+  if (got == 0) from.Close();
+  return got > 0;
 }
 
 std::vector<char*> Pointers(std::vector<std::string>& texts) {
@@ -185,10 +181,12 @@ Result<ProcessOutput> RunProcess(const ProcessRequest& request) {
     const int ready = ::poll(waiting.data(), waiting.size(), static_cast<int>(left.count()));
     CHECK(ready >= 0 || errno == EINTR, "error {}", errno);
     ended = ready > 0 && waiting[0].revents != 0;
-    // After the end this reads the rest: all that the program wrote is in the pipes by then.
-    Drain(out.read, output.out);
-    Drain(err.read, output.err);
+    ReadSome(out.read, output.out);
+    ReadSome(err.read, output.err);
   }
+  // All that the program wrote is in the pipes by now.
+  while (ended && ReadSome(out.read, output.out)) continue;
+  while (ended && ReadSome(err.read, output.err)) continue;
   if (!ended) ::kill(-pid, SIGKILL);
   int wait_status = 0;
   while (::waitpid(pid, &wait_status, 0) < 0) CHECK(errno == EINTR, "error {}", errno);
