@@ -9,6 +9,9 @@
 #     A program that is shipped. In the release preset it lands in build/bin/.
 #   nstance_test(NAME SOURCES x_test.cc DEPS ... LABELS unit)
 #     One GoogleTest binary and one CTest entry. tools/run_tests reads its JSON for the counts.
+#     The label `tsan` makes it run under ThreadSanitizer too.
+#   nstance_benchmark(NAME SOURCES x_bench.cc DEPS ...)
+#     One Google Benchmark binary, run by `make bench`.
 #   nstance_script_test(NAME COMMAND ... LABELS unit)
 #     Anything else that is a test: exit 0 passed, 77 skipped (last line is the reason).
 #   nstance_fuzz(NAME SOURCES x_fuzz.cc DEPS ...)
@@ -51,6 +54,12 @@ function(nstance_module name)
   endif()
 endfunction()
 
+# `programs` is what is shipped; `tsan_tests` what runs under ThreadSanitizer; `benchmarks` what
+# `make bench` runs. Each is built alone where the rest of a preset would only cost time.
+add_custom_target(programs)
+add_custom_target(tsan_tests)
+add_custom_target(benchmarks)
+
 function(nstance_program name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;DEPS;LIBRARIES")
   add_executable(${name} ${arg_SOURCES})
@@ -60,6 +69,18 @@ function(nstance_program name)
     set_target_properties(${name} PROPERTIES
                           RUNTIME_OUTPUT_DIRECTORY "${PROJECT_SOURCE_DIR}/build/bin")
   endif()
+  add_dependencies(programs ${name})
+endfunction()
+
+function(nstance_benchmark name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;DEPS;LIBRARIES")
+  add_executable(${name} ${arg_SOURCES})
+  target_include_directories(${name} PRIVATE "${PROJECT_SOURCE_DIR}")
+  _nstance_link(${name} PRIVATE ${arg_DEPS})
+  target_link_libraries(${name} PRIVATE ${arg_LIBRARIES} benchmark::benchmark)
+  set_target_properties(${name} PROPERTIES
+                        RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/bench-bin")
+  add_dependencies(benchmarks ${name})
 endfunction()
 
 function(nstance_test name)
@@ -80,6 +101,9 @@ function(nstance_test name)
   set_tests_properties(${name} PROPERTIES
     LABELS "${arg_LABELS}" TIMEOUT ${arg_TIMEOUT}
     ENVIRONMENT "GTEST_OUTPUT=json:${PROJECT_BINARY_DIR}/test-results/${name}.json")
+  if("tsan" IN_LIST arg_LABELS)
+    add_dependencies(tsan_tests ${name})
+  endif()
 endfunction()
 
 function(nstance_script_test name)

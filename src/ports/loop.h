@@ -2,10 +2,13 @@
 //
 // All mutable state of a process lives on one loop. Tasks run one after the other on its thread and
 // never block. Guarantees, held by the contract suite for the real and the simulated loop:
-//   - a task posted from a task runs after it, in a later turn; posts of one thread keep their order
-//   - a timer never fires early, fires at most once, and not at all once its Pending is gone
-//   - timers of different times fire in that order; equal times in any order
-//   - Now() never goes back and stands still within a turn
+//   - a task never runs from inside Post() or CallAt(), and never inside another task
+//   - every posted task runs once; a timer at most once, not early, and not at all once its Pending
+//     is gone, even if it is due already
+//   - timers of different times run in that order, as long as the earlier one is due first
+//   - Now() never goes back and stands still while a task runs
+// Tasks that are ready at the same moment run in any order, also those of one poster: whoever needs
+// an order keeps a queue of its own and posts "look at the queue".
 // Post() may be called from any thread; everything else only on the loop's own.
 #pragma once
 

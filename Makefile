@@ -1,0 +1,58 @@
+# A thin front for CMake and the scripts in tools/. `make help` lists what there is.
+
+.DEFAULT_GOAL := help
+JOBS ?= 2
+# How long each fuzz target runs in `make test`; longer in CI.
+FUZZ_SECONDS ?= $(if $(CI),60,20)
+
+.PHONY: help setup build test peers demo demo-down lint format bench coverage fuzz clean
+
+help: ## this list
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: ## install the Debian packages that building and testing need
+	@tools/setup
+
+# Configures a preset on first use; CMake itself notices later changes.
+build/%/build.ninja: CMakePresets.json | setup
+	cmake --preset $*
+
+build: build/release/build.ninja ## build the release programs into build/bin/
+	cmake --build --preset release -j $(JOBS) --target programs
+
+test: build/dev/build.ninja build/tsan/build.ninja build/fuzz/build.ninja build/release/build.ninja ## build and run every test; the last line counts them
+	cmake --build --preset dev -j $(JOBS)
+	cmake --build --preset tsan -j $(JOBS) --target tsan_tests
+	cmake --build --preset release -j $(JOBS) --target programs hardening_sample
+	cmake -DNSTANCE_FUZZ_SECONDS=$(FUZZ_SECONDS) build/fuzz > /dev/null
+	cmake --build --preset fuzz -j $(JOBS)
+	@tools/run_tests --jobs $(JOBS) build/dev build/tsan:tsan build/release:release build/fuzz:fuzz
+
+peers: setup ## install the real programs that tests run against, into a cache outside the tree
+	@tools/peers
+
+demo demo-down: ## (not built yet) a running cluster on this machine, and its removal
+	@echo "make $@: the demo needs nstance-server, nstance-agent and nstance-admin, which are not built yet" >&2
+	@exit 1
+
+lint: build/dev/build.ninja ## formatting, layers, banned calls, clang-tidy, shell scripts
+	@tools/lint
+
+format: setup ## format all sources in place
+	@tools/format
+
+bench: build/release/build.ninja ## build and run the benchmarks
+	cmake --build --preset release -j $(JOBS) --target benchmarks
+	@tools/bench
+
+coverage: build/coverage/build.ninja ## run the tests with gcov and write build/coverage/report/
+	cmake --build --preset coverage -j $(JOBS)
+	@tools/coverage
+
+# TARGET=json_fuzz to run one; SECONDS=600 for each.
+fuzz: build/fuzz/build.ninja ## fuzz every target for SECONDS (default 600) each; new finds join the kept corpus
+	cmake --build --preset fuzz -j $(JOBS)
+	@tools/fuzz $(or $(SECONDS),600) $(TARGET)
+
+clean: ## remove everything that was built
+	rm -rf build

@@ -1,0 +1,268 @@
+#include "adapters/real_loop/real_loop.h"
+
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <ctime>
+#include <map>
+#include <mutex>
+#include <thread>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "base/check.h"
+
+namespace nstance {
+namespace {
+
+constexpr std::uint64_t kWakeId = 0;
+constexpr std::uint64_t kTimerId = 1;
+constexpr std::uint64_t kFirstWatchId = 2;
+constexpr int kEventsPerTurn = 256;
+
+Instant ReadBoottime() {
+  timespec now{};
+  CHECK(clock_gettime(CLOCK_BOOTTIME, &now) == 0, "errno {}", errno);
+  return Instant::FromClock(Duration::Seconds(now.tv_sec) + Duration::Nanoseconds(now.tv_nsec));
+}
+
+std::uint32_t EpollMask(Interest interest) {
+  return (interest.readable ? EPOLLIN | EPOLLRDHUP : 0U) | (interest.writable ? EPOLLOUT : 0U);
+}
+
+Readiness FromEpoll(std::uint32_t events) {
+  const bool failed = (events & (EPOLLERR | EPOLLHUP)) != 0;
+  return {.readable = (events & (EPOLLIN | EPOLLRDHUP)) != 0 || failed,
+          .writable = (events & EPOLLOUT) != 0 || failed,
+          .closed = failed || (events & EPOLLRDHUP) != 0};
+}
+
+void Drain(int descriptor) {
+  std::uint64_t count = 0;
+  while (read(descriptor, &count, sizeof(count)) > 0) {
+  }
+}
+
+}  // namespace
+
+struct RealLoop::State {
+  using TimerKey = std::pair<Instant, std::uint64_t>;
+
+  int epoll = -1;
+  int wake = -1;
+  int timer = -1;
+
+  std::mutex mutex;                // Guards `posted` only.
+  std::vector<Task> posted;        // What other threads and tasks have asked for.
+  std::atomic<bool> stop = false;  // Read once per turn.
+  std::atomic<std::thread::id> thread;
+
+  bool in_task = false;
+  Instant task_time;
+  std::uint64_t next_id = kFirstWatchId;
+  std::map<TimerKey, Task> timers;
+  Instant armed = Instant::Never();
+  // The callback of a watch is taken out while it runs, so that it may destroy its own watch.
+  std::unordered_map<std::uint64_t, DescriptorCallback> watches;
+
+  void RunTask(Task& task) {
+    task_time = ReadBoottime();
+    in_task = true;
+    task();
+    in_task = false;
+  }
+
+  void Wake() const {
+    const std::uint64_t one = 1;
+    // EAGAIN means that the counter is full of wake-ups already.
+    CHECK(write(wake, &one, sizeof(one)) == sizeof(one) || errno == EAGAIN, "errno {}", errno);
+  }
+
+  // Lets the timer descriptor become readable when the first timer is due.
+  void ArmTimer() {
+    const Instant first = timers.empty() ? Instant::Never() : timers.begin()->first.first;
+    if (first == armed) return;
+    armed = first;
+    itimerspec at{};  // All zero disarms.
+    if (first != Instant::Never()) {
+      // A time of zero would disarm; what is due in the past fires at once anyway.
+      const std::int64_t nanoseconds =
+          std::max<std::int64_t>(first.since_zero().nanoseconds(), 1);
+      at.it_value.tv_sec = nanoseconds / 1'000'000'000;
+      at.it_value.tv_nsec = nanoseconds % 1'000'000'000;
+    }
+    CHECK(timerfd_settime(timer, TFD_TIMER_ABSTIME, &at, nullptr) == 0, "errno {}", errno);
+  }
+
+  void Control(int operation, int descriptor, std::uint64_t id, std::uint32_t mask) const {
+    epoll_event event{};
+    event.events = mask;
+    event.data.u64 = id;
+    CHECK(epoll_ctl(epoll, operation, descriptor, &event) == 0, "descriptor {} errno {}",
+          descriptor, errno);
+  }
+
+  void CheckThread() const {
+    const std::thread::id owner = thread.load();
+    CHECK(owner == std::thread::id() || owner == std::this_thread::get_id(),
+          "only Post() and Stop() may be called from another thread");
+  }
+
+  bool HasPosted() {
+    const std::scoped_lock lock(mutex);
+    return !posted.empty();
+  }
+
+  void RunDescriptor(std::uint64_t id, std::uint32_t events) {
+    const auto at = watches.find(id);
+    if (at == watches.end() || !at->second) return;
+    DescriptorCallback callback = std::move(at->second);
+    Task task = [&] { callback(FromEpoll(events)); };
+    RunTask(task);
+    if (const auto again = watches.find(id); again != watches.end()) {
+      again->second = std::move(callback);
+    }
+  }
+
+  void RunDueTimers() {
+    // Timers that are set meanwhile wait for the next turn, so that the turn ends.
+    const Instant now = ReadBoottime();
+    std::vector<TimerKey> due;
+    for (const auto& [key, task] : timers) {
+      if (key.first > now) break;
+      due.push_back(key);
+    }
+    for (const TimerKey& key : due) {
+      auto node = timers.extract(key);
+      if (!node.empty()) RunTask(node.mapped());
+    }
+  }
+
+  void RunPosted() {
+    std::vector<Task> batch;
+    {
+      const std::scoped_lock lock(mutex);
+      batch.swap(posted);
+    }
+    for (Task& task : batch) {
+      RunTask(task);
+      task = nullptr;  // What it holds is not kept until the batch ends.
+    }
+  }
+
+  void Turn() {
+    ArmTimer();
+    std::array<epoll_event, kEventsPerTurn> events{};
+    const int wait = HasPosted() ? 0 : -1;
+    const int count = epoll_wait(epoll, events.data(), kEventsPerTurn, wait);
+    CHECK(count >= 0 || errno == EINTR, "errno {}", errno);
+    for (int i = 0; i < count; ++i) {
+      const epoll_event& event = events.at(static_cast<std::size_t>(i));
+      if (event.data.u64 == kWakeId) {
+        Drain(wake);
+      } else if (event.data.u64 == kTimerId) {
+        Drain(timer);
+        armed = Instant::Never();
+      } else {
+        RunDescriptor(event.data.u64, event.events);
+      }
+    }
+    RunDueTimers();
+    RunPosted();
+  }
+};
+
+RealLoop::RealLoop() : state_(std::make_unique<State>()) {
+  state_->epoll = epoll_create1(EPOLL_CLOEXEC);
+  state_->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  state_->timer = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
+  CHECK(state_->epoll >= 0 && state_->wake >= 0 && state_->timer >= 0, "errno {}", errno);
+  state_->Control(EPOLL_CTL_ADD, state_->wake, kWakeId, EPOLLIN);
+  state_->Control(EPOLL_CTL_ADD, state_->timer, kTimerId, EPOLLIN);
+}
+
+RealLoop::~RealLoop() {
+  {
+    // Tasks may own Pendings of this loop, which look for their timers as they go: taken out first.
+    const auto posted = std::exchange(state_->posted, {});
+    const auto timers = std::exchange(state_->timers, {});
+    const auto watches = std::exchange(state_->watches, {});
+  }
+  close(state_->timer);
+  close(state_->wake);
+  close(state_->epoll);
+}
+
+Instant RealLoop::Now() const { return state_->in_task ? state_->task_time : ReadBoottime(); }
+
+Timestamp RealLoop::WallNow() const {
+  timespec now{};
+  CHECK(clock_gettime(CLOCK_REALTIME, &now) == 0, "errno {}", errno);
+  return Timestamp::FromUnix(now.tv_sec, static_cast<std::int32_t>(now.tv_nsec));
+}
+
+void RealLoop::Post(Task task) {
+  bool first = false;
+  {
+    const std::scoped_lock lock(state_->mutex);
+    first = state_->posted.empty();
+    state_->posted.push_back(std::move(task));
+  }
+  if (first && !OnLoopThread()) state_->Wake();
+}
+
+Pending RealLoop::CallAt(Instant at, Task task) {
+  state_->CheckThread();
+  const State::TimerKey key(at, state_->next_id++);
+  state_->timers.emplace(key, std::move(task));
+  // Taken out before it is destroyed: the task may own the Pending of another timer.
+  return Pending([state = state_.get(), key] { state->timers.extract(key); });
+}
+
+void RealLoop::Run() {
+  state_->thread = std::this_thread::get_id();
+  while (!state_->stop.exchange(false)) state_->Turn();
+  state_->thread = std::thread::id();
+}
+
+void RealLoop::Stop() {
+  state_->stop = true;
+  state_->Wake();
+}
+
+bool RealLoop::OnLoopThread() const { return state_->thread.load() == std::this_thread::get_id(); }
+
+std::unique_ptr<DescriptorWatch> RealLoop::Watch(int descriptor, Interest interest,
+                                                 DescriptorCallback callback) {
+  state_->CheckThread();
+  const std::uint64_t id = state_->next_id++;
+  state_->watches.emplace(id, std::move(callback));
+  std::unique_ptr<DescriptorWatch> watch(new DescriptorWatch(*state_, id, descriptor));
+  watch->SetInterest(interest);
+  return watch;
+}
+
+DescriptorWatch::~DescriptorWatch() {
+  SetInterest({});
+  loop_.watches.extract(id_);
+}
+
+void DescriptorWatch::SetInterest(Interest interest) {
+  if (interest == interest_) return;
+  // Without any interest the descriptor leaves the set: epoll would go on reporting a peer that hung
+  // up, turn after turn.
+  const bool was_in_set = interest_ != Interest{};
+  const bool stays_in_set = interest != Interest{};
+  const int operation = !was_in_set ? EPOLL_CTL_ADD : (stays_in_set ? EPOLL_CTL_MOD : EPOLL_CTL_DEL);
+  loop_.Control(operation, descriptor_, id_, EpollMask(interest));
+  interest_ = interest;
+}
+
+}  // namespace nstance
