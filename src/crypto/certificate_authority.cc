@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <string_view>
 
+#include "base/overloaded.h"
 #include "crypto/certificate_oids.h"
 #include "crypto/certificate_writer.h"
 #include "crypto/clock_skew.h"
@@ -18,11 +19,6 @@ constexpr std::size_t kMaxValueBytes = 256;
 constexpr std::size_t kMaxUriBytes = 2'048;
 constexpr std::size_t kMaxHostBytes = 253;
 constexpr std::size_t kMaxLabelBytes = 63;
-
-template <class... Visitors>
-struct Overloaded : Visitors... {
-  using Visitors::operator()...;
-};
 
 bool IsLetterOrDigit(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');

@@ -195,8 +195,14 @@ bool PublicKey::Verify(std::span<const std::uint8_t> message,
 
 void PrivateKey::Free::operator()(evp_pkey_st* key) const { EVP_PKEY_free(key); }
 
+// Through PKCS#8: OpenSSL puts keys from raw bytes on the ordinary heap, decoded ones on the secure
+// heap.
 PrivateKey PrivateKey::FromSeed(std::span<const std::uint8_t, kSeedSize> seed) {
-  Handle key(EVP_PKEY_new_raw_private_key(EVP_PKEY_ED25519, nullptr, seed.data(), seed.size()));
+  Secret der(kPkcs8Prefix.size() + kSeedSize);
+  const auto rest = std::ranges::copy(kPkcs8Prefix, der.MutableBytes().begin()).out;
+  std::ranges::copy(seed, rest);
+  const unsigned char* at = der.Reveal().data();
+  Handle key(d2i_PrivateKey(EVP_PKEY_ED25519, nullptr, &at, static_cast<long>(der.size())));
   CHECK(key != nullptr, "no memory for a private key");
   PublicKey::Raw raw{};
   std::size_t size = raw.size();
