@@ -108,6 +108,15 @@ class RunTests(unittest.TestCase):
         self.assertIn("skipped 1: peer minio is missing\n  suite: S.A\n", output)
         self.assertIn("skipped 1: disabled\n  suite: S.C\n", output)
 
+    def test_a_skip_that_skips_nothing_is_a_failure(self):
+        output = ("[----------] 1 test from S\\nfile.cc:7: Skipped\\npeer minio is missing\\n"
+                  "[ RUN      ] S.A\\n[       OK ] S.A (0 ms)\\n"
+                  "[ RUN      ] S.B\\nfile.cc:9: Skipped\\nwhy\\n[  SKIPPED ] S.B (0 ms)\\n")
+        self.add("suite", f"printf '{output}'", gtest_json(("A", "passed"), ("B", "skipped")))
+        status, last, output = self.run_tests()
+        self.assertEqual((status, last), (1, "1 passed, 1 failed, 1 skipped"))
+        self.assertIn("suite: a GTEST_SKIP() skips nothing: call it in SetUp()", output)
+
     def test_a_skip_of_ctest_takes_its_last_line_as_reason(self):
         self.add("good", "exit 0")
         self.add("plain", "echo no tool; echo; exit 77", SKIP_RETURN_CODE=77)
