@@ -1,10 +1,10 @@
 // JSON: our parser and canonical writer beside nlohmann-json, on a document shaped like a
 // configuration. Ours also keeps the position of every value and finds duplicate keys.
-#include <benchmark/benchmark.h>
-
 #include <cstdlib>
-#include <nlohmann/json.hpp>
 #include <string>
+
+#include <benchmark/benchmark.h>
+#include <nlohmann/json.hpp>
 
 #include "base/json.h"
 
@@ -15,9 +15,10 @@ std::string Document() {
   std::string text = R"({"server":{"cluster_id":"example","shard":"a"},"groups":{)";
   for (int i = 0; i < 200; ++i) {
     if (i > 0) text += ',';
-    text += R"("group-)" + std::to_string(i) +
-            R"(":{"template":"worker","size":)" + std::to_string(i * 37 % 1000) +
-            R"(,"vars":{"ROLE":"worker","ZONE":"dc1-zone-a","RATIO":0.125},"args":["a","b\n",true,null]})";
+    text +=
+        R"("group-)" + std::to_string(i) + R"(":{"template":"worker","size":)" +
+        std::to_string(i * 37 % 1000) +
+        R"(,"vars":{"ROLE":"worker","ZONE":"dc1-zone-a","RATIO":0.125},"args":["a","b\n",true,null]})";
   }
   return text + "}}";
 }

@@ -1,7 +1,5 @@
-// The loop: what a task, a timer and a crossing between threads cost, beside the least that could do
-// the same job.
-#include <benchmark/benchmark.h>
-
+// The loop: what a task, a timer and a crossing between threads cost, beside the least that could
+// do the same job.
 #include <atomic>
 #include <condition_variable>
 #include <functional>
@@ -9,6 +7,8 @@
 #include <mutex>
 #include <thread>
 #include <vector>
+
+#include <benchmark/benchmark.h>
 
 #include "adapters/real_loop/real_loop.h"
 #include "sim/sim_loop.h"

@@ -1,13 +1,13 @@
 // Two passes. The first counts the children of every list and object, so that the second can make
 // each at its final size: growing them would need twice the memory for a while. The count is only a
 // hint. It is right up to the first mistake of the text, and there the second pass stops.
-#include <fmt/core.h>
-
 #include <algorithm>
 #include <charconv>
 #include <limits>
 #include <numeric>
 #include <utility>
+
+#include <fmt/core.h>
 
 #include "base/check.h"
 #include "base/json.h"
@@ -217,18 +217,10 @@ class Parser {
     if (AtEnd()) return Unexpected("a value is required");
     Status status;
     switch (text_[at_]) {
-      case '{':
-        status = ParseObject(out, depth);
-        break;
-      case '[':
-        status = ParseList(out, depth);
-        break;
-      case '"':
-        status = ParseStringValue(out);
-        break;
-      default:
-        status = ParseWordOrNumber(out);
-        break;
+      case '{': status = ParseObject(out, depth); break;
+      case '[': status = ParseList(out, depth); break;
+      case '"': status = ParseStringValue(out); break;
+      default: status = ParseWordOrNumber(out); break;
     }
     out.set_position(start);
     return status;

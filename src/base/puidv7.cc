@@ -1,9 +1,9 @@
 #include "base/puidv7.h"
 
-#include <fmt/core.h>
-
 #include <algorithm>
 #include <cstring>
+
+#include <fmt/core.h>
 
 #include "base/check.h"
 #include "base/text.h"
@@ -47,8 +47,9 @@ Result<Decoded> DecodeUuid(std::string_view digits) {
   for (const char c : digits) {
     const int value = DigitValue(c);
     if (value < 0) {
-      return Fail(InvalidArgument(fmt::format("character {} is not in the base32 alphabet (i, l, o and u are not)",
-                                              Quote(std::string_view(&c, 1)))));
+      return Fail(InvalidArgument(
+          fmt::format("character {} is not in the base32 alphabet (i, l, o and u are not)",
+                      Quote(std::string_view(&c, 1)))));
     }
     buffer = (buffer << 5U) | static_cast<std::uint32_t>(value);
     bits += 5;

@@ -1,7 +1,6 @@
 // What only the real loop does: descriptors, posts from other threads, stopping. Sanitizers watch.
 #include "adapters/real_loop/real_loop.h"
 
-#include <gtest/gtest.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -11,6 +10,8 @@
 #include <thread>
 #include <utility>
 #include <vector>
+
+#include <gtest/gtest.h>
 
 #include "adapters/secure_random/system_random.h"
 
