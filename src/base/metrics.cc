@@ -54,7 +54,7 @@ void Merge(Snapshot& into, const Snapshot& from) {
 }
 
 struct Registry::FamilyState {
-  Kind kind;
+  Kind kind = Kind::kCounter;
   std::string help;
   LabelValues labels;
   std::vector<double> bounds;

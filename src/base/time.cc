@@ -326,7 +326,8 @@ std::optional<Timestamp> TryParseTimestamp(std::string_view text) {
   if (!reader.done()) return std::nullopt;
 
   const std::int64_t seconds = (DaysFromCivil(*year, *month, *day) * kSecondsPerDay) +
-                               (*hour * 3'600) + (*minute * 60) + *second - offset;
+                               (*hour * std::int64_t{3'600}) + (*minute * std::int64_t{60}) +
+                               *second - offset;
   if (seconds < kFirstSecond || seconds > kLastSecond) return std::nullopt;
   return Timestamp::FromUnix(seconds, nanoseconds);
 }
