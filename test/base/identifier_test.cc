@@ -128,7 +128,7 @@ TEST(Puidv7GeneratorTest, IdsRiseWhateverTheClockDoes) {
   Timestamp now = *ParseTimestamp("2026-01-01T00:00:00Z");
   std::string last;
   for (int i = 0; i < 10'000; ++i) {
-    now = now + Duration::Milliseconds(prng.Between(-5, 3));
+    now = now + Duration::Milliseconds(prng.Between(-5, 6));
     Puidv7Generator::Entropy entropy;
     for (std::uint8_t& byte : entropy) byte = static_cast<std::uint8_t>(prng.Next());
     if (prng.Chance(1, 10)) entropy.fill(0xFF);  // The random part is about to overflow.
