@@ -282,7 +282,10 @@ class Parser {
     RETURN_IF_ERROR(SkipBlanks());
     bool more = !Take(']');
     while (more) {
-      RETURN_IF_ERROR(ParseValue(items.emplace_back(), depth + 1));
+      // Added when it is one: what the count did not see must not make the list grow.
+      Value item;
+      RETURN_IF_ERROR(ParseValue(item, depth + 1));
+      items.push_back(std::move(item));
       ASSIGN_OR_RETURN(more, GoOn(']'));
     }
     out = Value::List(std::move(items));
