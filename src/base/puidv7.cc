@@ -12,7 +12,6 @@ namespace nstance {
 namespace {
 
 constexpr std::string_view kAlphabet = "0123456789abcdefghjkmnpqrstvwxyz";
-constexpr std::size_t kEncodedLength = Puidv7::kTextLength - Puidv7::kPrefixLength;
 constexpr unsigned kVersion = 7;
 
 int DigitValue(char c) {
