@@ -6,9 +6,9 @@
 //   CHECK(index < size, "index {} of {}", index, size);
 #pragma once
 
-#include <fmt/core.h>
-
 #include <string_view>
+
+#include <fmt/core.h>
 
 namespace nstance {
 

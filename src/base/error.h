@@ -8,8 +8,8 @@
 // `outcome` says what is known about the effect. After kMaybeDone the only legal next step is to
 // read back. `message` is for people: what, where, what is allowed. It never holds a secret.
 //
-// Each layer that passes an error on adds one clause in front: `error.Under("reading config/a.jsonc")`
-// turns "connection refused" into "reading config/a.jsonc: connection refused".
+// Each layer that passes an error on adds one clause in front: `error.Under("reading
+// config/a.jsonc")` turns "connection refused" into "reading config/a.jsonc: connection refused".
 #pragma once
 
 #include <cstdint>

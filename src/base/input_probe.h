@@ -3,9 +3,10 @@
 //   bad_input_total{interface, reason}   something malformed came in and was refused
 //   limit_hits_total{limit}              a limit was reached
 //
-// Parsers take an InputSource: the interface that the bytes came from and the probe that counts. The
-// default counts nowhere, which is what offline commands want. Reasons and limits are fixed words from
-// our own code, never text from the input, so the number of series is bounded by the source.
+// Parsers take an InputSource: the interface that the bytes came from and the probe that counts.
+// The default counts nowhere, which is what offline commands want. Reasons and limits are fixed
+// words from our own code, never text from the input, so the number of series is bounded by the
+// source.
 #pragma once
 
 #include <string_view>

@@ -1,13 +1,13 @@
 // Two passes. The first counts the children of every list and object, so that the second can make
 // each at its final size: growing them would need twice the memory for a while. The count is only a
 // hint. It is right up to the first mistake of the text, and there the second pass stops.
-#include <fmt/core.h>
-
 #include <algorithm>
 #include <charconv>
+#include <functional>
 #include <limits>
-#include <numeric>
 #include <utility>
+
+#include <fmt/core.h>
 
 #include "base/check.h"
 #include "base/json.h"
@@ -139,6 +139,16 @@ class Parser {
  private:
   using Failure = std::unexpected<Error>;
 
+  // A member of an object by its place.
+  struct KeyOf {
+    std::size_t hash;
+    std::uint32_t index;
+  };
+  struct DuplicatePair {
+    std::uint32_t again;
+    std::uint32_t first;
+  };
+
   [[nodiscard]] bool AtEnd() const { return at_ == text_.size(); }
   [[nodiscard]] bool Sees(char c) const { return at_ < text_.size() && text_[at_] == c; }
   [[nodiscard]] bool SeesDigit() const { return at_ < text_.size() && IsDigit(text_[at_]); }
@@ -176,23 +186,15 @@ class Parser {
 
   // White space and, in JSONC, comments.
   Status SkipBlanks() {
-    for (; !AtEnd(); ++at_) {
-      const char c = text_[at_];
-      if (c == '\n') {
-        StartLine();
-      } else if (c == '/') {
-        RETURN_IF_ERROR(SkipComment());
-        // A line comment leaves its line break, a block comment its last character.
-        if (AtEnd()) break;
+    while (true) {
+      for (; !AtEnd() && IsSpace(text_[at_]); ++at_) {
         if (text_[at_] == '\n') StartLine();
-      } else if (!IsSpace(c)) {
-        break;
       }
+      if (!Sees('/')) return {};
+      RETURN_IF_ERROR(SkipComment());
     }
-    return {};
   }
 
-  // Stops on the last character of the comment, or at the end of the text.
   Status SkipComment() {
     if (options_.syntax == Syntax::kJson) return Unexpected("comments are not allowed in JSON");
     const Position start = Here();
@@ -206,7 +208,7 @@ class Parser {
     if (end == std::string_view::npos) {
       return Bad("syntax", start, "the comment does not end; */ is required");
     }
-    for (const std::size_t stop = at_ + end + 1; at_ < stop; ++at_) {
+    for (const std::size_t stop = at_ + end + 2; at_ < stop; ++at_) {
       if (text_[at_] == '\n') StartLine();
     }
     return {};
@@ -214,28 +216,23 @@ class Parser {
 
   Status ParseValue(Value& out, int depth) {
     const Position start = Here();
-    if (AtEnd()) return Unexpected("a value is required");
-    Status status;
-    switch (text_[at_]) {
-      case '{':
-        status = ParseObject(out, depth);
-        break;
-      case '[':
-        status = ParseList(out, depth);
-        break;
-      case '"':
-        status = ParseStringValue(out);
-        break;
-      default:
-        status = ParseWordOrNumber(out);
-        break;
+    if (Sees('{')) {
+      RETURN_IF_ERROR(ParseObject(out, depth));
+    } else if (Sees('[')) {
+      RETURN_IF_ERROR(ParseList(out, depth));
+    } else if (Sees('"')) {
+      RETURN_IF_ERROR(ParseStringValue(out));
+    } else if (Sees('-') || SeesDigit()) {
+      RETURN_IF_ERROR(ParseNumber(out));
+    } else {
+      RETURN_IF_ERROR(ParseWord(out));
     }
     out.set_position(start);
-    return status;
+    return {};
   }
 
-  Status ParseWordOrNumber(Value& out) {
-    if (Sees('-') || SeesDigit()) return ParseNumber(out);
+  Status ParseWord(Value& out) {
+    if (AtEnd()) return Unexpected("a value is required");
     if (Sees('+') || Sees('.')) {
       return Bad("number", Here(), Found() + "; a number starts with a digit or a minus sign");
     }
@@ -290,6 +287,8 @@ class Parser {
     RETURN_IF_ERROR(SkipBlanks());
     bool more = !Take(']');
     while (more) {
+      // These were not counted and will be refused; they must not make the list grow first.
+      if (AtEnd() || Sees(',') || Sees('}')) return ParseWord(out);
       RETURN_IF_ERROR(ParseValue(items.emplace_back(), depth + 1));
       ASSIGN_OR_RETURN(more, GoOn(']'));
     }
@@ -322,30 +321,32 @@ class Parser {
     return {};
   }
 
+  // Equal keys become neighbours by sorting. Hashes go first because they compare faster; keys
+  // decide between equal ones, so that chosen collisions gain nothing.
   Status HandleDuplicates(Object& members) {
-    order_.resize(members.size());
-    std::iota(order_.begin(), order_.end(), 0U);
-    std::ranges::sort(order_, [&](std::uint32_t a, std::uint32_t b) {
-      const int compared = members[a].key.compare(members[b].key);
-      return compared < 0 || (compared == 0 && a < b);
+    order_.clear();
+    for (const Member& member : members) {
+      order_.push_back({.hash = std::hash<std::string_view>()(member.key),
+                        .index = static_cast<std::uint32_t>(order_.size())});
+    }
+    const auto key = [&](const KeyOf& of) -> const std::string& { return members[of.index].key; };
+    std::ranges::sort(order_, [&](const KeyOf& a, const KeyOf& b) {
+      if (a.hash != b.hash) return a.hash < b.hash;
+      const int compared = key(a).compare(key(b));
+      return compared < 0 || (compared == 0 && a.index < b.index);
     });
-    struct Pair {
-      std::uint32_t again;
-      std::uint32_t first;
-    };
-    std::vector<Pair> pairs;
+    std::vector<DuplicatePair> pairs;
     for (std::size_t i = 1, first = 0; i < order_.size(); ++i) {
-      if (members[order_[i]].key != members[order_[first]].key) {
+      if (order_[i].hash != order_[first].hash || key(order_[i]) != key(order_[first])) {
         first = i;
       } else {
-        pairs.push_back({.again = order_[i], .first = order_[first]});
+        pairs.push_back({.again = order_[i].index, .first = order_[first].index});
       }
     }
     if (pairs.empty()) return {};
-    std::ranges::sort(pairs, {}, &Pair::again);
-    if (options_.duplicates == nullptr)
-      return DuplicateError(members, pairs.front().again, pairs.front().first);
-    for (const Pair& pair : pairs) {
+    std::ranges::sort(pairs, {}, &DuplicatePair::again);
+    if (options_.duplicates == nullptr) return DuplicateError(members, pairs.front());
+    for (const DuplicatePair& pair : pairs) {
       if (options_.duplicates->size() >= kMaxDuplicates) break;
       options_.duplicates->push_back({.key = members[pair.again].key,
                                       .first = members[pair.first].key_position,
@@ -362,12 +363,12 @@ class Parser {
     return {};
   }
 
-  [[nodiscard]] Failure DuplicateError(const Object& members, std::uint32_t again,
-                                       std::uint32_t first) const {
-    const Position at = members[first].key_position;
-    return Bad("duplicate-key", members[again].key_position,
+  [[nodiscard]] Failure DuplicateError(const Object& members, const DuplicatePair& pair) const {
+    const Member& again = members[pair.again];
+    const Position first = members[pair.first].key_position;
+    return Bad("duplicate-key", again.key_position,
                fmt::format("the key {} is at {}:{} already; the keys of an object must differ",
-                           Quote(members[again].key), at.line, at.column));
+                           Quote(again.key), first.line, first.column));
   }
 
   Status ParseStringValue(Value& out) {
@@ -510,7 +511,7 @@ class Parser {
   std::size_t at_ = 0;
   std::uint32_t line_ = 1;
   std::size_t line_start_ = 0;
-  std::vector<std::uint32_t> order_;  // Room for HandleDuplicates, kept between objects.
+  std::vector<KeyOf> order_;  // Room for HandleDuplicates, kept between objects.
 };
 
 // Line and column of an offset, counted from the front.

@@ -9,19 +9,13 @@ namespace nstance::json {
 
 std::string_view TypeName(Type type) {
   switch (type) {
-    case Type::kNull:
-      return "null";
-    case Type::kBool:
-      return "a boolean";
+    case Type::kNull: return "null";
+    case Type::kBool: return "a boolean";
     case Type::kInteger:
-    case Type::kDouble:
-      return "a number";
-    case Type::kString:
-      return "a string";
-    case Type::kArray:
-      return "a list";
-    case Type::kObject:
-      return "an object";
+    case Type::kDouble: return "a number";
+    case Type::kString: return "a string";
+    case Type::kArray: return "a list";
+    case Type::kObject: return "an object";
   }
   CHECK(false, "type {}", static_cast<int>(type));
 }

@@ -25,23 +25,12 @@ bool AppendAsciiEscape(std::string& out, char c) {
       out += '\\';
       out += c;
       return true;
-    case '\n':
-      out += "\\n";
-      return true;
-    case '\r':
-      out += "\\r";
-      return true;
-    case '\t':
-      out += "\\t";
-      return true;
-    case '\b':
-      out += "\\b";
-      return true;
-    case '\f':
-      out += "\\f";
-      return true;
-    default:
-      break;
+    case '\n': out += "\\n"; return true;
+    case '\r': out += "\\r"; return true;
+    case '\t': out += "\\t"; return true;
+    case '\b': out += "\\b"; return true;
+    case '\f': out += "\\f"; return true;
+    default: break;
   }
   const auto byte = static_cast<unsigned char>(c);
   if (byte >= 0x20 && c != '<' && c != '>' && c != '&') return false;
@@ -55,27 +44,13 @@ class Writer {
 
   void Put(const Value& value) {
     switch (value.type()) {
-      case Type::kNull:
-        out_ += "null";
-        return;
-      case Type::kBool:
-        out_ += *value.if_bool() ? "true" : "false";
-        return;
-      case Type::kInteger:
-        PutInteger(*value.if_integer());
-        return;
-      case Type::kDouble:
-        AppendDouble(out_, *value.AsDouble());
-        return;
-      case Type::kString:
-        AppendString(out_, *value.if_string());
-        return;
-      case Type::kArray:
-        PutList(*value.if_array());
-        return;
-      case Type::kObject:
-        PutMap(*value.if_object());
-        return;
+      case Type::kNull: out_ += "null"; return;
+      case Type::kBool: out_ += *value.if_bool() ? "true" : "false"; return;
+      case Type::kInteger: PutInteger(*value.if_integer()); return;
+      case Type::kDouble: AppendDouble(out_, *value.AsDouble()); return;
+      case Type::kString: AppendString(out_, *value.if_string()); return;
+      case Type::kArray: PutList(*value.if_array()); return;
+      case Type::kObject: PutMap(*value.if_object()); return;
     }
   }
 

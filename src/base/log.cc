@@ -1,9 +1,9 @@
 #include "base/log.h"
 
-#include <fmt/core.h>
-
 #include <cmath>
 #include <utility>
+
+#include <fmt/core.h>
 
 #include "base/json.h"
 #include "base/text.h"
@@ -105,8 +105,9 @@ Result<Level> ParseLevel(std::string_view text) {
 }
 
 std::string FormatJson(const Record& record, Timestamp at) {
-  std::string out = fmt::format("{{\"time\":\"{}\",\"level\":\"{}\",\"component\":",
-                                FormatTimestamp(at), LevelName(record.level));
+  std::string out =
+      fmt::format("{{\"time\":\"{}\",\"level\":\"{}\",\"component\":", FormatTimestamp(at),
+                  LevelName(record.level));
   json::AppendString(out, JsonSafe(record.component));
   out += ",\"message\":";
   json::AppendString(out, JsonSafe(record.message));

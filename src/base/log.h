@@ -2,12 +2,13 @@
 //
 //   logger.Info("instance registered", {{"instance", id}, {"tenant", tenant}, {"took", duration}});
 //
-// What a field may hold is a closed list of types, so a value of a secret type does not compile; nor
-// does a pointer, which would print as a boolean. Text from outside is safe to log: control, direction
-// and line characters are escaped, invalid UTF-8 is replaced, values are cut at kMaxValueBytes.
+// What a field may hold is a closed list of types, so a value of a secret type does not compile;
+// nor does a pointer, which would print as a boolean. Text from outside is safe to log: control,
+// direction and line characters are escaped, invalid UTF-8 is replaced, values are cut at
+// kMaxValueBytes.
 //
-// A Logger is a cheap value: sink, component and bound fields. Time is added by the sink, since this
-// layer has no clock. core/ does not log at all; it returns reasons.
+// A Logger is a cheap value: sink, component and bound fields. Time is added by the sink, since
+// this layer has no clock. core/ does not log at all; it returns reasons.
 #pragma once
 
 #include <concepts>

@@ -54,7 +54,7 @@ void Merge(Snapshot& into, const Snapshot& from) {
 }
 
 struct Registry::FamilyState {
-  Kind kind;
+  Kind kind = Kind::kCounter;
   std::string help;
   LabelValues labels;
   std::vector<double> bounds;
@@ -135,11 +135,10 @@ Snapshot Registry::Take() const {
       family.series.push_back({.labels = labels, .value = gauge.value(), .buckets = {}});
     }
     for (const auto& [labels, histogram] : state->histograms) {
-      family.series.push_back(
-          {.labels = labels,
-           .value = static_cast<double>(histogram.count()),
-           .buckets = {histogram.buckets().begin(), histogram.buckets().end()},
-           .sum = histogram.sum()});
+      family.series.push_back({.labels = labels,
+                               .value = static_cast<double>(histogram.count()),
+                               .buckets = {histogram.buckets().begin(), histogram.buckets().end()},
+                               .sum = histogram.sum()});
     }
     snapshot.emplace(name, std::move(family));
   }

@@ -1,14 +1,15 @@
 // Metrics as plain values: counters, gauges and histograms with labels.
 //
-// A Registry belongs to one thread and takes no lock. A component on another thread has a registry of
-// its own and hands a Snapshot over as a value; snapshots of several threads are merged for the
+// A Registry belongs to one thread and takes no lock. A component on another thread has a registry
+// of its own and hands a Snapshot over as a value; snapshots of several threads are merged for the
 // `/metrics` page. Series are made on first use and live as long as the registry, so the references
 // that Counter(), Gauge() and Histogram() return may be kept.
 //
 // Bounded: a family holds at most kMaxSeries label sets. Beyond that, values go to one series whose
 // labels all say "other", and `metric_series_dropped_total` counts how often that happened.
 //
-// Names follow Prometheus: [a-z_][a-z0-9_]*, label values are any UTF-8. The page prefixes `nstance_`.
+// Names follow Prometheus: [a-z_][a-z0-9_]*, label values are any UTF-8. The page prefixes
+// `nstance_`.
 #pragma once
 
 #include <cstddef>

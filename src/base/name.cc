@@ -17,8 +17,8 @@ bool IsNameCharacter(char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <
 
 Status CheckName(std::string_view text, std::string_view what) {
   const auto bad = [&](std::string_view why) {
-    return Fail(InvalidArgument(
-        fmt::format("{} is not a {} name: {}; {}", Quote(text), what, why, kRule)));
+    return Fail(
+        InvalidArgument(fmt::format("{} is not a {} name: {}; {}", Quote(text), what, why, kRule)));
   };
   if (text.empty()) return bad("it is empty");
   if (text.size() > kMaxNameLength) return bad(fmt::format("it has {} characters", text.size()));

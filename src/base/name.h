@@ -1,9 +1,9 @@
-// Names and identifiers as distinct types: a TenantId is never passed where a GroupKey belongs, and a
-// value of one of these types has been checked when it was made.
+// Names and identifiers as distinct types: a TenantId is never passed where a GroupKey belongs, and
+// a value of one of these types has been checked when it was made.
 //
-// A name (cluster, shard, tenant, group, subnet pool) is 1 to 32 characters of lower-case letters and
-// digits with single inner hyphens: ^[a-z0-9]+(-[a-z0-9]+)*$. It is safe in object keys, file names,
-// certificate subjects and metric labels without escaping. Tenant `default` always exists.
+// A name (cluster, shard, tenant, group, subnet pool) is 1 to 32 characters of lower-case letters
+// and digits with single inner hyphens: ^[a-z0-9]+(-[a-z0-9]+)*$. It is safe in object keys, file
+// names, certificate subjects and metric labels without escaping. Tenant `default` always exists.
 #pragma once
 
 #include <compare>

@@ -1,9 +1,9 @@
 #include "base/puidv7.h"
 
-#include <fmt/core.h>
-
 #include <algorithm>
 #include <cstring>
+
+#include <fmt/core.h>
 
 #include "base/check.h"
 #include "base/text.h"
@@ -12,7 +12,6 @@ namespace nstance {
 namespace {
 
 constexpr std::string_view kAlphabet = "0123456789abcdefghjkmnpqrstvwxyz";
-constexpr std::size_t kEncodedLength = Puidv7::kTextLength - Puidv7::kPrefixLength;
 constexpr unsigned kVersion = 7;
 
 int DigitValue(char c) {
@@ -47,8 +46,9 @@ Result<Decoded> DecodeUuid(std::string_view digits) {
   for (const char c : digits) {
     const int value = DigitValue(c);
     if (value < 0) {
-      return Fail(InvalidArgument(fmt::format("character {} is not in the base32 alphabet (i, l, o and u are not)",
-                                              Quote(std::string_view(&c, 1)))));
+      return Fail(InvalidArgument(
+          fmt::format("character {} is not in the base32 alphabet (i, l, o and u are not)",
+                      Quote(std::string_view(&c, 1)))));
     }
     buffer = (buffer << 5U) | static_cast<std::uint32_t>(value);
     bits += 5;

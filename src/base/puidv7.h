@@ -1,15 +1,17 @@
-// puidv7: the identifier of instances (and, with prefix `opr`, of operators made by the admin tool).
+// puidv7: the identifier of instances (and, with prefix `opr`, of operators made by the admin
+// tool).
 //
-// Text form, 29 characters: a prefix of three lower-case letters, then the 16 bytes of a UUID version
-// 7 in base32 over `0123456789abcdefghjkmnpqrstvwxyz`, most significant bit first and left-aligned:
-// the 128 bits are followed by two zero bits. (ULID packs the same bits right-aligned; the two forms
-// do not mix.) Text order of ids with one prefix is creation order, to the millisecond, and exact for
-// ids of one generator. Ids are never reused.
+// Text form, 29 characters: a prefix of three lower-case letters, then the 16 bytes of a UUID
+// version 7 in base32 over `0123456789abcdefghjkmnpqrstvwxyz`, most significant bit first and
+// left-aligned: the 128 bits are followed by two zero bits. (ULID packs the same bits
+// right-aligned; the two forms do not mix.) Text order of ids with one prefix is creation order, to
+// the millisecond, and exact for ids of one generator. Ids are never reused.
 //
 // There are two readers, because older tools are less strict than we are:
 //   ParsePuidv7     for ids that we issue or accept for something new: version 7, RFC variant, both
 //                   trailing bits zero, exactly our spelling
-//   ReadPuidv7      for people and foreign records: any case, spaces and hyphens dropped, any version
+//   ReadPuidv7      for people and foreign records: any case, spaces and hyphens dropped, any
+//   version
 #pragma once
 
 #include <array>

@@ -4,8 +4,8 @@
 //   ASSIGN_OR_RETURN(const PublicKey key, PublicKey::FromPem(text));
 //   RETURN_IF_ERROR(store.Check(key));
 //
-// Both return the error to the caller as it is; add context with `.Under("...")` where the reader of
-// the message would otherwise not know what was being done:
+// Both return the error to the caller as it is; add context with `.Under("...")` where the reader
+// of the message would otherwise not know what was being done:
 //
 //   ASSIGN_OR_RETURN(auto doc, Under(json::Parse(bytes), "config/a.jsonc"));
 #pragma once
@@ -39,19 +39,19 @@ template <class T>
 #define NSTANCE_CONCAT_INNER(a, b) a##b
 #define NSTANCE_CONCAT(a, b) NSTANCE_CONCAT_INNER(a, b)
 
-#define RETURN_IF_ERROR(expression)                                              \
-  do {                                                                           \
-    if (auto nstance_status = (expression); !nstance_status.has_value()) {       \
+#define RETURN_IF_ERROR(expression)                                                \
+  do {                                                                             \
+    if (auto nstance_status = (expression); !nstance_status.has_value()) {         \
       return std::unexpected<::nstance::Error>(std::move(nstance_status).error()); \
-    }                                                                            \
+    }                                                                              \
   } while (false)
 
 #define ASSIGN_OR_RETURN(declaration, expression) \
   NSTANCE_ASSIGN_OR_RETURN(NSTANCE_CONCAT(nstance_result_, __LINE__), declaration, expression)
 
-#define NSTANCE_ASSIGN_OR_RETURN(temporary, declaration, expression)              \
-  auto temporary = (expression);                                                  \
-  if (!temporary.has_value()) {                                                   \
-    return std::unexpected<::nstance::Error>(std::move(temporary).error());       \
-  }                                                                               \
+#define NSTANCE_ASSIGN_OR_RETURN(temporary, declaration, expression)        \
+  auto temporary = (expression);                                            \
+  if (!temporary.has_value()) {                                             \
+    return std::unexpected<::nstance::Error>(std::move(temporary).error()); \
+  }                                                                         \
   declaration = std::move(temporary).value()

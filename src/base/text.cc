@@ -1,8 +1,8 @@
 #include "base/text.h"
 
-#include <fmt/core.h>
-
 #include <array>
+
+#include <fmt/core.h>
 
 #include "base/check.h"
 

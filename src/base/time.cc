@@ -1,10 +1,10 @@
 #include "base/time.h"
 
-#include <fmt/core.h>
-
 #include <algorithm>
 #include <array>
 #include <optional>
+
+#include <fmt/core.h>
 
 #include "base/check.h"
 #include "base/text.h"
@@ -52,9 +52,10 @@ std::optional<std::uint64_t> UnitNanoseconds(std::string_view unit) {
 }
 
 Error BadDuration(std::string_view text, std::string_view why) {
-  return InvalidArgument(fmt::format(
-      "{} is not a duration: {}; numbers with a unit (ns, us, ms, s, m, h, d), such as 90s or 1h30m",
-      Quote(text), why));
+  return InvalidArgument(
+      fmt::format("{} is not a duration: {}; numbers with a unit (ns, us, ms, s, m, h, d), such as "
+                  "90s or 1h30m",
+                  Quote(text), why));
 }
 
 // One "number unit" term. The fraction is scaled the way Go does it: digits beyond what fits are
@@ -325,7 +326,8 @@ std::optional<Timestamp> TryParseTimestamp(std::string_view text) {
   if (!reader.done()) return std::nullopt;
 
   const std::int64_t seconds = (DaysFromCivil(*year, *month, *day) * kSecondsPerDay) +
-                               (*hour * 3'600) + (*minute * 60) + *second - offset;
+                               (*hour * std::int64_t{3'600}) + (*minute * std::int64_t{60}) +
+                               *second - offset;
   if (seconds < kFirstSecond || seconds > kLastSecond) return std::nullopt;
   return Timestamp::FromUnix(seconds, nanoseconds);
 }
@@ -334,8 +336,8 @@ std::optional<Timestamp> TryParseTimestamp(std::string_view text) {
 
 Result<Timestamp> ParseTimestamp(std::string_view text) {
   if (const auto at = TryParseTimestamp(text)) return *at;
-  return Fail(InvalidArgument(fmt::format(
-      "{} is not a time; RFC 3339, such as 2026-01-31T08:00:00Z", Quote(text))));
+  return Fail(InvalidArgument(
+      fmt::format("{} is not a time; RFC 3339, such as 2026-01-31T08:00:00Z", Quote(text))));
 }
 
 std::string FormatTimestamp(Timestamp at) {

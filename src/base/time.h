@@ -1,11 +1,11 @@
 // Duration, Instant and Timestamp: the three kinds of time, which do not mix.
 //
 //   Duration   a length, in whole nanoseconds, at most about 292 years either way
-//   Instant    a moment on this machine's monotonic clock (CLOCK_BOOTTIME). Never stored, never sent.
-//   Timestamp  a moment in UTC, years 0000 to 9999. May be stored; may jump.
+//   Instant    a moment on this machine's monotonic clock (CLOCK_BOOTTIME). Never stored, never
+//   sent. Timestamp  a moment in UTC, years 0000 to 9999. May be stored; may jump.
 //
-// None of them has a now(): time enters through ports/loop.h. Arithmetic saturates at the ends of the
-// range instead of overflowing, so a hostile configuration cannot wrap a deadline around.
+// None of them has a now(): time enters through ports/loop.h. Arithmetic saturates at the ends of
+// the range instead of overflowing, so a hostile configuration cannot wrap a deadline around.
 //
 // Text forms:
 //   ParseDuration   Go's syntax plus `d` for 24 h: "300ms", "1h30m", "1.5h", "1d12h", "-5m", "0"

@@ -1,18 +1,19 @@
 // HTTP as a port: one client for everything outward (object stores, clouds, Kubernetes).
 //
-// A request is a value; the answer is a value, or, for streams such as watches, a sequence of events.
-// The adapter (adapters/http) keeps connections, bounds what runs at once and enforces every limit
-// given here. Names in headers are compared without regard to case and stored in lower case.
+// A request is a value; the answer is a value, or, for streams such as watches, a sequence of
+// events. The adapter (adapters/http) keeps connections, bounds what runs at once and enforces
+// every limit given here. Names in headers are compared without regard to case and stored in lower
+// case.
 //
-// Outcomes. Methods other than GET and HEAD change something. Their errors are kNotDone only when the
-// request surely never left: no connection, no TLS session, refused before sending. Everything after
-// that (time-out, reset, cut or oversized answer) is kMaybeDone, and the client never sends such a
-// request a second time by itself.
+// Outcomes. Methods other than GET and HEAD change something. Their errors are kNotDone only when
+// the request surely never left: no connection, no TLS session, refused before sending. Everything
+// after that (time-out, reset, cut or oversized answer) is kMaybeDone, and the client never sends
+// such a request a second time by itself.
 //
 // Codes: kUnavailable (could not connect, connection lost, malformed answer), kDeadlineExceeded,
 // kResourceExhausted (answer above its limit; client's queue full, then kNotDone), kInvalidArgument
-// (malformed request), kPermissionDenied (TLS: the peer is not who it should be). An HTTP status is no
-// error here: 404 and 500 are answers, and the caller decides what they mean.
+// (malformed request), kPermissionDenied (TLS: the peer is not who it should be). An HTTP status is
+// no error here: 404 and 500 are answers, and the caller decides what they mean.
 #pragma once
 
 #include <cstddef>
@@ -40,7 +41,8 @@ struct HttpHeader {
   std::string value;
 };
 
-// AWS Signature Version 4. The adapter signs with what is given here and sends no other credentials.
+// AWS Signature Version 4. The adapter signs with what is given here and sends no other
+// credentials.
 struct AwsSignature {
   std::string access_key;
   std::string secret_key;
@@ -56,8 +58,8 @@ struct HttpRequest {
   std::vector<HttpHeader> headers;
   std::string body;
 
-  // From the call to the last byte of the answer, the time spent in the queue included. For streams:
-  // until the answer's headers.
+  // From the call to the last byte of the answer, the time spent in the queue included. For
+  // streams: until the answer's headers.
   Duration deadline = Duration::Seconds(30);
   // Streams only: longest silence between two pieces of the body. Zero: no limit.
   Duration idle_limit;

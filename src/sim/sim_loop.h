@@ -1,8 +1,8 @@
-// SimLoop: the loop of one simulated process. Destroying it is what kill -9 does: everything that it
-// was going to run is gone.
+// SimLoop: the loop of one simulated process. Destroying it is what kill -9 does: everything that
+// it was going to run is gone.
 //
-// It is stricter than the real loop: tasks that are ready at the same moment run in an order chosen by
-// the seed, also those posted by one task after the other.
+// It is stricter than the real loop: tasks that are ready at the same moment run in an order chosen
+// by the seed, also those posted by one task after the other.
 #pragma once
 
 #include "ports/loop.h"

@@ -52,8 +52,8 @@ void SimScheduler::RunReady() {
   ready_.pop_back();
   auto node = entries_.extract(number);
   if (node.empty()) return;  // Cancelled after it became ready.
-  trace_hash_ = Mix(Mix(trace_hash_, static_cast<std::uint64_t>(now_.since_zero().nanoseconds())),
-                    number);
+  trace_hash_ =
+      Mix(Mix(trace_hash_, static_cast<std::uint64_t>(now_.since_zero().nanoseconds())), number);
   ++steps_;
   node.mapped().task();
 }

@@ -1,9 +1,9 @@
 // SimScheduler: virtual time for a whole simulated world, on one thread.
 //
-// Time moves only when nothing is ready: then it jumps to the next timer. Of all tasks that are ready
-// at one moment, whichever loop they belong to, the seed picks the next one, so every order that the
-// real world could produce is reachable and every run can be repeated: same seed, same program, same
-// order, same trace hash.
+// Time moves only when nothing is ready: then it jumps to the next timer. Of all tasks that are
+// ready at one moment, whichever loop they belong to, the seed picks the next one, so every order
+// that the real world could produce is reachable and every run can be repeated: same seed, same
+// program, same order, same trace hash.
 #pragma once
 
 #include <cstdint>
@@ -61,9 +61,9 @@ class SimScheduler final {
   Prng prng_;
   Instant now_;
   std::uint64_t next_number_ = 1;
-  std::map<std::uint64_t, Entry> entries_;           // By number: everything that waits.
-  std::map<Key, std::uint64_t> waiting_;             // Not yet due.
-  std::vector<std::uint64_t> ready_;                 // Due now; may name cancelled ones.
+  std::map<std::uint64_t, Entry> entries_;  // By number: everything that waits.
+  std::map<Key, std::uint64_t> waiting_;    // Not yet due.
+  std::vector<std::uint64_t> ready_;        // Due now; may name cancelled ones.
   std::uint64_t trace_hash_ = 0xCBF29CE484222325U;
   std::uint64_t steps_ = 0;
 };

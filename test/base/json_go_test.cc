@@ -1,12 +1,12 @@
 // Our JSON, durations and times against Go's standard library, which wrote the formats that we read
 // and hash. Generated texts go to the peer in one batch; each answer must be ours, byte for byte.
-#include <fmt/core.h>
-#include <gtest/gtest.h>
-
 #include <array>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include <fmt/core.h>
+#include <gtest/gtest.h>
 
 #include "base/json.h"
 #include "base/prng.h"
@@ -46,18 +46,14 @@ std::string Mutated(std::string text, std::string_view alphabet, Prng& prng) {
     const std::size_t at = static_cast<std::size_t>(prng.Below(text.size() + 1));
     const char c = alphabet[static_cast<std::size_t>(prng.Below(alphabet.size()))];
     switch (prng.Below(4)) {
-      case 0:
-        text.insert(at, 1, c);
-        break;
+      case 0: text.insert(at, 1, c); break;
       case 1:
         if (at < text.size()) text[at] = c;
         break;
       case 2:
         if (at < text.size()) text.erase(at, 1 + static_cast<std::size_t>(prng.Below(3)));
         break;
-      default:
-        text.insert(at, text.substr(at, static_cast<std::size_t>(prng.Below(4))));
-        break;
+      default: text.insert(at, text.substr(at, static_cast<std::size_t>(prng.Below(4)))); break;
     }
   }
   return text;

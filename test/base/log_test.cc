@@ -1,13 +1,13 @@
 // Log lines: both forms, hostile text, levels, and what does not compile.
 #include "base/log.h"
 
-#include <gtest/gtest.h>
-
 #include <limits>
 #include <memory>
 #include <string>
 #include <type_traits>
 #include <vector>
+
+#include <gtest/gtest.h>
 
 #include "base/json.h"
 #include "base/prng.h"
@@ -33,8 +33,11 @@ class MemorySink final : public Sink {
 TEST(LogTest, WritesJsonLinesAndText) {
   MemorySink sink;
   const Logger logger = Logger(sink, "server").For("lease").With({{"shard", "dc1"}});
-  logger.Info("acquired lease", {{"term", 3}, {"took", Duration::Milliseconds(1'500)},
-                                 {"first", true}, {"share", 0.25}, {"holder", "s1 a"},
+  logger.Info("acquired lease", {{"term", 3},
+                                 {"took", Duration::Milliseconds(1'500)},
+                                 {"first", true},
+                                 {"share", 0.25},
+                                 {"holder", "s1 a"},
                                  {"big", std::uint64_t{18446744073709551615U}}});
   ASSERT_EQ(sink.json.size(), 1U);
   EXPECT_EQ(sink.json[0],

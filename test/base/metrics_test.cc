@@ -1,10 +1,10 @@
 // Metrics as values: series, histograms, merging snapshots of several threads, the bound on series.
 #include "base/metrics.h"
 
-#include <gtest/gtest.h>
-
 #include <array>
 #include <string>
+
+#include <gtest/gtest.h>
 
 #include "base/input_probe.h"
 
@@ -65,8 +65,7 @@ TEST(MetricsTest, SnapshotsOfSeveralThreadsAddUp) {
   EXPECT_EQ(family.series[0].labels[0], "del");
   EXPECT_EQ(family.series[0].value, 100);
   EXPECT_EQ(family.series[1].value, 11);
-  EXPECT_EQ(merged.at("latency_seconds").series[0].buckets,
-            (std::vector<std::uint64_t>{0, 1, 1}));
+  EXPECT_EQ(merged.at("latency_seconds").series[0].buckets, (std::vector<std::uint64_t>{0, 1, 1}));
 }
 
 TEST(MetricsTest, ReferencesStayValidWhileOtherSeriesAppear) {

@@ -1,20 +1,20 @@
 // The generator's numbers are part of every recorded seed, so they are pinned here.
 #include "base/prng.h"
 
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <array>
 #include <limits>
 #include <numeric>
 #include <vector>
 
+#include <gtest/gtest.h>
+
 namespace nstance {
 namespace {
 
 TEST(PrngTest, TheStreamOfASeedNeverChanges) {
-  // splitmix64 of 0 starts with e220a8397b1dcdaf, 6e789e6aa1b965f4, 06c45d188009454f, f88bb8a8724c81ec;
-  // xoshiro256** of that state is what the reference code of its authors gives.
+  // splitmix64 of 0 starts with e220a8397b1dcdaf, 6e789e6aa1b965f4, 06c45d188009454f,
+  // f88bb8a8724c81ec; xoshiro256** of that state is what the reference code of its authors gives.
   Prng prng(0);
   EXPECT_EQ(prng.Next(), 0x99EC5F36CB75F2B4U);
   EXPECT_EQ(prng.Next(), 0xBF6E1F784956452AU);

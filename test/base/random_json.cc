@@ -1,7 +1,5 @@
 #include "test/base/random_json.h"
 
-#include <fmt/core.h>
-
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -10,6 +8,8 @@
 #include <span>
 #include <string_view>
 #include <utility>
+
+#include <fmt/core.h>
 
 #include "base/text.h"
 
@@ -51,18 +51,14 @@ std::uint32_t RandomJson::CodePoint() {
       0x27,   0x2F,   0x3C,   0x3E,   0x5C,   0x7F,   0x80,   0x85,    0x2027,
       0x2028, 0x2029, 0x202E, 0xD7FF, 0xE000, 0xFEFF, 0xFFFF, 0x10FFFF};
   switch (prng_.Below(6)) {
-    case 0:
-      return kSpecial.at(static_cast<std::size_t>(prng_.Below(kSpecial.size())));
-    case 1:
-      return static_cast<std::uint32_t>(prng_.Below(0x20));
-    case 2:
-      return static_cast<std::uint32_t>(prng_.Below(0x800));
+    case 0: return kSpecial.at(static_cast<std::size_t>(prng_.Below(kSpecial.size())));
+    case 1: return static_cast<std::uint32_t>(prng_.Below(0x20));
+    case 2: return static_cast<std::uint32_t>(prng_.Below(0x800));
     case 3: {
       const auto code_point = static_cast<std::uint32_t>(prng_.Below(0x110000));
       return code_point >= kFirstSurrogate && code_point <= kLastSurrogate ? 0xFFFD : code_point;
     }
-    default:
-      return static_cast<std::uint32_t>(prng_.Between(0x20, 0x7E));
+    default: return static_cast<std::uint32_t>(prng_.Between(0x20, 0x7E));
   }
 }
 
@@ -77,16 +73,11 @@ std::string RandomJson::String() {
 std::int64_t RandomJson::Integer() {
   constexpr std::int64_t kTwoTo53 = std::int64_t{1} << 53U;
   switch (prng_.Below(5)) {
-    case 0:
-      return prng_.Between(-10, 10);
-    case 1:
-      return prng_.Between(kTwoTo53 - 5, kTwoTo53 + 5);
-    case 2:
-      return std::numeric_limits<std::int64_t>::max() - prng_.Between(0, 2'000);
-    case 3:
-      return std::numeric_limits<std::int64_t>::min() + prng_.Between(0, 2'000);
-    default:
-      return static_cast<std::int64_t>(prng_.Next() >> prng_.Below(64));
+    case 0: return prng_.Between(-10, 10);
+    case 1: return prng_.Between(kTwoTo53 - 5, kTwoTo53 + 5);
+    case 2: return std::numeric_limits<std::int64_t>::max() - prng_.Between(0, 2'000);
+    case 3: return std::numeric_limits<std::int64_t>::min() + prng_.Between(0, 2'000);
+    default: return static_cast<std::int64_t>(prng_.Next() >> prng_.Below(64));
   }
 }
 
@@ -116,9 +107,7 @@ double RandomJson::Double() {
     case 4:  // As people write them.
       value = static_cast<double>(prng_.Below(100'000)) / 1'000;
       break;
-    default:
-      value = static_cast<double>(prng_.Next() >> 11U) * 0x1p-53;
-      break;
+    default: value = static_cast<double>(prng_.Next() >> 11U) * 0x1p-53; break;
   }
   if (!std::isfinite(value) || value == 0) return sign * std::numeric_limits<double>::max();
   return sign * value;
@@ -130,15 +119,11 @@ json::Value RandomJson::Number() {
 
 json::Value RandomJson::Value(int depth) {
   switch (prng_.Below(depth > 0 ? 9 : 5)) {
-    case 0:
-      return {};
-    case 1:
-      return json::Value::Bool(prng_.Chance(1, 2));
-    case 2:
-      return Number();
+    case 0: return {};
+    case 1: return json::Value::Bool(prng_.Chance(1, 2));
+    case 2: return Number();
     case 3:
-    case 4:
-      return json::Value::String(String());
+    case 4: return json::Value::String(String());
     case 5:
     case 6: {
       json::Array items;

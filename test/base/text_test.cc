@@ -1,9 +1,9 @@
 // UTF-8, quoting, hex and base64: known answers, strictness, and round trips over seeds.
 #include "base/text.h"
 
-#include <gtest/gtest.h>
-
 #include <string>
+
+#include <gtest/gtest.h>
 
 #include "base/prng.h"
 
@@ -72,8 +72,8 @@ TEST(Base64Test, KnownAnswers) {
 }
 
 TEST(Base64Test, RefusesEveryOtherSpelling) {
-  for (const std::string_view text : {"Zg", "Zg=", "Zg===", "Z===", "====", "Zm9v\n", "Zm9-", "Zh==",
-                                      "Zm9=", "=m9v", "Zm=v"}) {
+  for (const std::string_view text :
+       {"Zg", "Zg=", "Zg===", "Z===", "====", "Zm9v\n", "Zm9-", "Zh==", "Zm9=", "=m9v", "Zm=v"}) {
     EXPECT_FALSE(Base64Decode(text).has_value()) << text;
   }
   for (const std::string_view text : {"Zg==", "Z", "Zm9/", "Zm9+", "Zh", "Zm9", "Zm 9", "Zg="}) {

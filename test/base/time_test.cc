@@ -2,10 +2,10 @@
 // Tables of rows by hand here; Go itself is asked in json_go_test.cc.
 #include "base/time.h"
 
-#include <gtest/gtest.h>
-
 #include <optional>
 #include <string>
+
+#include <gtest/gtest.h>
 
 #include "base/prng.h"
 
@@ -53,29 +53,33 @@ constexpr std::int64_t kSecond = 1'000'000'000;
 
 INSTANTIATE_TEST_SUITE_P(
     Rows, ParseDurationTest,
-    testing::Values(
-        DurationRow{"300ms", 300'000'000}, DurationRow{"1h30m", 5'400 * kSecond},
-        DurationRow{"7d", 604'800 * kSecond}, DurationRow{"1d12h", 129'600 * kSecond},
-        DurationRow{"0s", 0}, DurationRow{"0", 0}, DurationRow{"-0", 0}, DurationRow{"+5s", 5 * kSecond},
-        DurationRow{"-5m", -300 * kSecond}, DurationRow{"1.5h", 5'400 * kSecond},
-        DurationRow{".5s", kSecond / 2}, DurationRow{"1.s", kSecond}, DurationRow{"1us", 1'000},
-        DurationRow{"1\xC2\xB5s", 1'000}, DurationRow{"1\xCE\xBCs", 1'000},
-        DurationRow{"1.0000000001s", kSecond}, DurationRow{"9223372036854775807ns", 9223372036854775807},
-        DurationRow{"-9223372036854775808ns", std::numeric_limits<std::int64_t>::min()},
-        DurationRow{"0.3333333333333333333h", 1'200 * kSecond},
-        DurationRow{"", std::nullopt}, DurationRow{"-", std::nullopt}, DurationRow{"5", std::nullopt},
-        DurationRow{"5x", std::nullopt}, DurationRow{"s", std::nullopt}, DurationRow{".s", std::nullopt},
-        DurationRow{"1 s", std::nullopt}, DurationRow{" 1s", std::nullopt},
-        DurationRow{"1S", std::nullopt}, DurationRow{"--1s", std::nullopt},
-        DurationRow{"9223372036854775808ns", std::nullopt}, DurationRow{"300y", std::nullopt},
-        DurationRow{"106752d", std::nullopt}, DurationRow{"99999999999999999999s", std::nullopt},
-        DurationRow{"9223372036854775808ns9223372036854775808ns", std::nullopt},
-        DurationRow{std::string("1s\0", 3), std::nullopt}));
+    testing::Values(DurationRow{"300ms", 300'000'000}, DurationRow{"1h30m", 5'400 * kSecond},
+                    DurationRow{"7d", 604'800 * kSecond}, DurationRow{"1d12h", 129'600 * kSecond},
+                    DurationRow{"0s", 0}, DurationRow{"0", 0}, DurationRow{"-0", 0},
+                    DurationRow{"+5s", 5 * kSecond}, DurationRow{"-5m", -300 * kSecond},
+                    DurationRow{"1.5h", 5'400 * kSecond}, DurationRow{".5s", kSecond / 2},
+                    DurationRow{"1.s", kSecond}, DurationRow{"1us", 1'000},
+                    DurationRow{"1\xC2\xB5s", 1'000}, DurationRow{"1\xCE\xBCs", 1'000},
+                    DurationRow{"1.0000000001s", kSecond},
+                    DurationRow{"9223372036854775807ns", 9223372036854775807},
+                    DurationRow{"-9223372036854775808ns", std::numeric_limits<std::int64_t>::min()},
+                    DurationRow{"0.3333333333333333333h", 1'200 * kSecond},
+                    DurationRow{"", std::nullopt}, DurationRow{"-", std::nullopt},
+                    DurationRow{"5", std::nullopt}, DurationRow{"5x", std::nullopt},
+                    DurationRow{"s", std::nullopt}, DurationRow{".s", std::nullopt},
+                    DurationRow{"1 s", std::nullopt}, DurationRow{" 1s", std::nullopt},
+                    DurationRow{"1S", std::nullopt}, DurationRow{"--1s", std::nullopt},
+                    DurationRow{"9223372036854775808ns", std::nullopt},
+                    DurationRow{"300y", std::nullopt}, DurationRow{"106752d", std::nullopt},
+                    DurationRow{"99999999999999999999s", std::nullopt},
+                    DurationRow{"9223372036854775808ns9223372036854775808ns", std::nullopt},
+                    DurationRow{std::string("1s\0", 3), std::nullopt}));
 
 TEST(ParseDurationTest, ErrorsSayWhatIsWrongAndWhatIsAllowed) {
-  EXPECT_EQ(ParseDuration("5x").error().message,
-            "\"5x\" is not a duration: unknown unit \"x\"; numbers with a unit (ns, us, ms, s, m, h, "
-            "d), such as 90s or 1h30m");
+  EXPECT_EQ(
+      ParseDuration("5x").error().message,
+      "\"5x\" is not a duration: unknown unit \"x\"; numbers with a unit (ns, us, ms, s, m, h, "
+      "d), such as 90s or 1h30m");
 }
 
 TEST(FormatDurationTest, WritesWhatGoWrites) {

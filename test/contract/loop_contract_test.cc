@@ -1,12 +1,12 @@
 // The guarantees of ports/loop.h, held against the real and the simulated loop with the same tests.
 // Each test sets the loop up, lets it run until a condition holds, and looks at what was recorded.
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <functional>
 #include <memory>
 #include <string>
 #include <vector>
+
+#include <gtest/gtest.h>
 
 #include "adapters/real_loop/real_loop.h"
 #include "base/prng.h"
@@ -98,8 +98,14 @@ TEST_P(LoopContractTest, TasksNeverNest) {
     nested = nested || inside;
     inside = true;
     if (++runs < 50) {
-      loop().Post([&] { ++runs; nested = nested || inside; });
-      timers.push_back(loop().CallAfter(Duration(), [&] { ++runs; nested = nested || inside; }));
+      loop().Post([&] {
+        ++runs;
+        nested = nested || inside;
+      });
+      timers.push_back(loop().CallAfter(Duration(), [&] {
+        ++runs;
+        nested = nested || inside;
+      }));
     }
     inside = false;
   };
@@ -133,7 +139,9 @@ TEST_P(LoopContractTest, ATimerWhosePendingIsGoneDoesNotRun) {
   bool cancelled_ran = false;
   bool replaced_ran = false;
   bool done = false;
-  { const Pending dropped = loop().CallAfter(Duration(), [&] { cancelled_ran = true; }); }
+  {
+    const Pending dropped = loop().CallAfter(Duration(), [&] { cancelled_ran = true; });
+  }
   Pending pending = loop().CallAfter(Duration(), [&] { replaced_ran = true; });
   pending = loop().CallAfter(Duration::Milliseconds(5), [&] { done = true; });
   ASSERT_TRUE(RunUntil([&] { return done; }));
@@ -147,8 +155,14 @@ TEST_P(LoopContractTest, ATimerThatIsDueCanStillBeCancelledByAnother) {
   Pending a;
   Pending b;
   const Instant at = loop().Now() + Duration::Milliseconds(1);
-  a = loop().CallAt(at, [&] { ++runs; b.Cancel(); });
-  b = loop().CallAt(at, [&] { ++runs; a.Cancel(); });
+  a = loop().CallAt(at, [&] {
+    ++runs;
+    b.Cancel();
+  });
+  b = loop().CallAt(at, [&] {
+    ++runs;
+    a.Cancel();
+  });
   bool done = false;
   const Pending end = loop().CallAt(at + Duration::Milliseconds(5), [&] { done = true; });
   ASSERT_TRUE(RunUntil([&] { return done; }));
@@ -170,8 +184,10 @@ TEST_P(LoopContractTest, ATaskMayDestroyItsOwnPendingAndThoseOfOthers) {
 
 TEST_P(LoopContractTest, CancellingATimerThatOwnsAnotherCancelsBoth) {
   bool ran = false;
-  auto inner = std::make_unique<Pending>(loop().CallAfter(Duration::Milliseconds(2), [&] { ran = true; }));
-  Pending outer = loop().CallAfter(Duration::Milliseconds(1), [&ran, held = std::move(inner)] { ran = true; });
+  auto inner =
+      std::make_unique<Pending>(loop().CallAfter(Duration::Milliseconds(2), [&] { ran = true; }));
+  Pending outer =
+      loop().CallAfter(Duration::Milliseconds(1), [&ran, held = std::move(inner)] { ran = true; });
   outer.Cancel();
   bool done = false;
   const Pending end = loop().CallAfter(Duration::Milliseconds(6), [&] { done = true; });

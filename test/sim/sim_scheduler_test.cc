@@ -1,11 +1,11 @@
 // Virtual time and the order that the seed chooses.
 #include "sim/sim_scheduler.h"
 
-#include <gtest/gtest.h>
-
 #include <set>
 #include <string>
 #include <vector>
+
+#include <gtest/gtest.h>
 
 #include "sim/seeded_random.h"
 #include "sim/sim_loop.h"

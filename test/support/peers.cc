@@ -1,6 +1,5 @@
 #include "test/support/peers.h"
 
-#include <fmt/core.h>
 #include <unistd.h>
 
 #include <charconv>
@@ -8,6 +7,8 @@
 #include <optional>
 #include <system_error>
 #include <vector>
+
+#include <fmt/core.h>
 
 #include "base/text.h"
 #include "test/support/process.h"

@@ -1,7 +1,6 @@
 #include "test/support/process.h"
 
 #include <fcntl.h>
-#include <fmt/core.h>
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
@@ -17,6 +16,8 @@
 #include <cstdlib>
 #include <cstring>
 #include <utility>
+
+#include <fmt/core.h>
 
 #include "base/check.h"
 

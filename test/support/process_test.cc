@@ -1,9 +1,9 @@
 // The tools that other tests lean on, tried with the programs that every system has.
 #include "test/support/process.h"
 
-#include <gtest/gtest.h>
-
 #include <filesystem>
+
+#include <gtest/gtest.h>
 
 #include "test/support/peers.h"
 #include "test/support/temp_dir.h"

@@ -93,8 +93,7 @@ struct RealLoop::State {
     itimerspec at{};  // All zero disarms.
     if (first != Instant::Never()) {
       // A time of zero would disarm; what is due in the past fires at once anyway.
-      const std::int64_t nanoseconds =
-          std::max<std::int64_t>(first.since_zero().nanoseconds(), 1);
+      const std::int64_t nanoseconds = std::max<std::int64_t>(first.since_zero().nanoseconds(), 1);
       at.it_value.tv_sec = nanoseconds / 1'000'000'000;
       at.it_value.tv_nsec = nanoseconds % 1'000'000'000;
     }
@@ -256,11 +255,12 @@ DescriptorWatch::~DescriptorWatch() {
 
 void DescriptorWatch::SetInterest(Interest interest) {
   if (interest == interest_) return;
-  // Without any interest the descriptor leaves the set: epoll would go on reporting a peer that hung
-  // up, turn after turn.
+  // Without any interest the descriptor leaves the set: epoll would go on reporting a peer that
+  // hung up, turn after turn.
   const bool was_in_set = interest_ != Interest{};
   const bool stays_in_set = interest != Interest{};
-  const int operation = !was_in_set ? EPOLL_CTL_ADD : (stays_in_set ? EPOLL_CTL_MOD : EPOLL_CTL_DEL);
+  const int operation =
+      !was_in_set ? EPOLL_CTL_ADD : (stays_in_set ? EPOLL_CTL_MOD : EPOLL_CTL_DEL);
   loop_.Control(operation, descriptor_, id_, EpollMask(interest));
   interest_ = interest;
 }

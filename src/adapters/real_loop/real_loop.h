@@ -1,12 +1,12 @@
 // RealLoop: the loop of a real process, on epoll.
 //
 // Besides what ports/loop.h promises, adapters that live on it can wait for descriptors, so that a
-// whole agent runs on one thread. Time is CLOCK_BOOTTIME: it goes on while the machine is suspended,
-// and a timer that fell due meanwhile fires at once on resume. The clock is read before each task and
-// stands still while it runs.
+// whole agent runs on one thread. Time is CLOCK_BOOTTIME: it goes on while the machine is
+// suspended, and a timer that fell due meanwhile fires at once on resume. The clock is read before
+// each task and stands still while it runs.
 //
-// One turn: callbacks of ready descriptors, then timers that are due, then what was posted before the
-// turn began. A task that posts itself again therefore never keeps sockets or timers waiting.
+// One turn: callbacks of ready descriptors, then timers that are due, then what was posted before
+// the turn began. A task that posts itself again therefore never keeps sockets or timers waiting.
 //
 // Threads: Run() owns the thread that calls it. Post() and Stop() may be called from any thread;
 // everything else on the loop's thread, or before Run(). Pendings and DescriptorWatches must not
@@ -58,7 +58,8 @@ class RealLoop final : public Loop {
 
   using DescriptorCallback = std::move_only_function<void(Readiness)>;
   // Level-triggered; without any interest it is silent. The descriptor stays the caller's: it must
-  // stay open while it is watched. Events that were already collected for a watch that is destroyed meanwhile are dropped.
+  // stay open while it is watched. Events that were already collected for a watch that is destroyed
+  // meanwhile are dropped.
   [[nodiscard]] std::unique_ptr<DescriptorWatch> Watch(int descriptor, Interest interest,
                                                        DescriptorCallback callback);
 

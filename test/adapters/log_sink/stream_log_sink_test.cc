@@ -2,13 +2,14 @@
 #include "adapters/log_sink/stream_log_sink.h"
 
 #include <fcntl.h>
-#include <gtest/gtest.h>
 #include <unistd.h>
 
 #include <array>
 #include <string>
 #include <thread>
 #include <vector>
+
+#include <gtest/gtest.h>
 
 #include "base/json.h"
 

@@ -1,7 +1,6 @@
 // What only the real loop does: descriptors, posts from other threads, stopping. Sanitizers watch.
 #include "adapters/real_loop/real_loop.h"
 
-#include <gtest/gtest.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -11,6 +10,8 @@
 #include <thread>
 #include <utility>
 #include <vector>
+
+#include <gtest/gtest.h>
 
 #include "adapters/secure_random/system_random.h"
 
@@ -40,27 +41,27 @@ class SocketPair {
 class RealLoopTest : public testing::Test {
  protected:
   // Ends a test that waits for something that never comes.
-  RealLoop loop;
-  Pending limit = loop.CallAfter(Duration::Seconds(20), [this] {
+  RealLoop loop_;
+  Pending limit_ = loop_.CallAfter(Duration::Seconds(20), [this] {
     ADD_FAILURE() << "timed out";
-    loop.Stop();
+    loop_.Stop();
   });
 };
 
 TEST_F(RealLoopTest, ADescriptorReportsReadableUntilItIsRead) {
   const SocketPair pair;
   int calls = 0;
-  const auto watch = loop.Watch(pair.near(), {.readable = true}, [&](Readiness ready) {
+  const auto watch = loop_.Watch(pair.near(), {.readable = true}, [&](Readiness ready) {
     EXPECT_TRUE(ready.readable);
     EXPECT_FALSE(ready.closed);
     if (++calls == 2) {  // Level-triggered: the unread byte is reported again.
       char c = 0;
       EXPECT_EQ(read(pair.near(), &c, 1), 1);
-      loop.Stop();
+      loop_.Stop();
     }
   });
   pair.WriteFar('x');
-  loop.Run();
+  loop_.Run();
   EXPECT_EQ(calls, 2);
 }
 
@@ -68,35 +69,35 @@ TEST_F(RealLoopTest, WritableIsReportedOnlyWhileItIsAskedFor) {
   const SocketPair pair;
   int writable = 0;
   std::unique_ptr<DescriptorWatch> watch;
-  watch = loop.Watch(pair.near(), {.writable = true}, [&](Readiness ready) {
+  watch = loop_.Watch(pair.near(), {.writable = true}, [&](Readiness ready) {
     if (ready.writable) ++writable;
     watch->SetInterest({.readable = true});
-    if (ready.readable) loop.Stop();
+    if (ready.readable) loop_.Stop();
   });
-  const Pending later = loop.CallAfter(Duration::Milliseconds(5), [&] { pair.WriteFar('x'); });
-  loop.Run();
+  const Pending later = loop_.CallAfter(Duration::Milliseconds(5), [&] { pair.WriteFar('x'); });
+  loop_.Run();
   EXPECT_EQ(writable, 1);
 }
 
 TEST_F(RealLoopTest, AClosedPeerIsReported) {
   SocketPair pair;
   bool closed = false;
-  const auto watch = loop.Watch(pair.near(), {.readable = true}, [&](Readiness ready) {
+  const auto watch = loop_.Watch(pair.near(), {.readable = true}, [&](Readiness ready) {
     closed = ready.closed;
-    loop.Stop();
+    loop_.Stop();
   });
   pair.CloseFar();
-  loop.Run();
+  loop_.Run();
   EXPECT_TRUE(closed);
 }
 
 TEST_F(RealLoopTest, WithoutInterestAClosedPeerIsSilent) {
   SocketPair pair;
   int calls = 0;
-  const auto watch = loop.Watch(pair.near(), {}, [&](Readiness) { ++calls; });
+  const auto watch = loop_.Watch(pair.near(), {}, [&](Readiness) { ++calls; });
   pair.CloseFar();
-  const Pending end = loop.CallAfter(Duration::Milliseconds(5), [&] { loop.Stop(); });
-  loop.Run();
+  const Pending end = loop_.CallAfter(Duration::Milliseconds(5), [&] { loop_.Stop(); });
+  loop_.Run();
   EXPECT_EQ(calls, 0);
 }
 
@@ -106,52 +107,52 @@ TEST_F(RealLoopTest, AWatchMayDestroyItselfAndOthersInItsCallback) {
   int calls = 0;
   std::vector<std::unique_ptr<DescriptorWatch>> watches;
   for (const int descriptor : {a.near(), b.near()}) {
-    watches.push_back(loop.Watch(descriptor, {.readable = true}, [&](Readiness) {
+    watches.push_back(loop_.Watch(descriptor, {.readable = true}, [&](Readiness) {
       ++calls;
       watches.clear();
-      loop.Stop();
+      loop_.Stop();
     }));
   }
   a.WriteFar('x');
   b.WriteFar('y');
-  loop.Run();
+  loop_.Run();
   EXPECT_EQ(calls, 1);
 }
 
 TEST_F(RealLoopTest, PostsFromOtherThreadsAllArrive) {
   constexpr int kThreads = 4;
   constexpr int kPosts = 2'000;
-  int arrived = 0;  // Only the loop's thread touches it.
+  int arrived = 0;  // Only the loop_'s thread touches it.
   std::vector<std::thread> threads;
   threads.reserve(kThreads);
   for (int i = 0; i < kThreads; ++i) {
     threads.emplace_back([&] {
       for (int n = 0; n < kPosts; ++n) {
-        loop.Post([&] {
-          if (++arrived == kThreads * kPosts) loop.Stop();
+        loop_.Post([&] {
+          if (++arrived == kThreads * kPosts) loop_.Stop();
         });
       }
     });
   }
-  loop.Run();
+  loop_.Run();
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(arrived, kThreads * kPosts);
 }
 
 TEST_F(RealLoopTest, StopFromAnotherThreadEndsRun) {
-  std::thread stopper([&] { loop.Stop(); });
-  loop.Run();
+  std::thread stopper([&] { loop_.Stop(); });
+  loop_.Run();
   stopper.join();
 }
 
 TEST_F(RealLoopTest, RunMayBeCalledAgain) {
   for (int i = 0; i < 3; ++i) {
     bool ran = false;
-    loop.Post([&] {
+    loop_.Post([&] {
       ran = true;
-      loop.Stop();
+      loop_.Stop();
     });
-    loop.Run();
+    loop_.Run();
     EXPECT_TRUE(ran);
   }
 }

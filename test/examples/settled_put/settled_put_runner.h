@@ -47,29 +47,29 @@ class SettledPutRunner final {
 
  private:
   void Do(SettledPut::Command command) {
-    std::visit(
-        Overloaded{
-            [this](SettledPut::Put& put) {
-              pending_ = deps_.store.PutIfAbsent(
-                  put.write_id, [this](Status result) { Do(machine_.On({std::move(result)})); });
-            },
-            [this](SettledPut::Get&) {
-              pending_ = deps_.store.Get([this](auto write_id) {
-                Do(machine_.On(SettledPut::GetAnswer{std::move(write_id)}));
-              });
-            },
-            [this](SettledPut::Wait& wait) {
-              pending_ = deps_.loop.CallAfter(wait.length, [this] {
-                Do(machine_.On(SettledPut::Woke{}, deps_.loop.Now()));
-              });
-            },
-            [this](SettledPut::Finish& finish) {
-              pending_ = Pending();
-              Done done = std::move(done_);
-              done(std::move(finish.result));
-            },
-        },
-        command);
+    std::visit(Overloaded{
+                   [this](SettledPut::Put& put) {
+                     pending_ = deps_.store.PutIfAbsent(put.write_id, [this](Status result) {
+                       Do(machine_.On({std::move(result)}));
+                     });
+                   },
+                   [this](SettledPut::Get&) {
+                     pending_ = deps_.store.Get([this](auto write_id) {
+                       Do(machine_.On(SettledPut::GetAnswer{std::move(write_id)}));
+                     });
+                   },
+                   [this](SettledPut::Wait& wait) {
+                     pending_ = deps_.loop.CallAfter(wait.length, [this] {
+                       Do(machine_.On(SettledPut::Woke{}, deps_.loop.Now()));
+                     });
+                   },
+                   [this](SettledPut::Finish& finish) {
+                     pending_ = Pending();
+                     Done done = std::move(done_);
+                     done(std::move(finish.result));
+                   },
+               },
+               command);
   }
 
   Deps deps_;

@@ -2,12 +2,12 @@
 // world around it; then runner and machine in simulated time against a hostile store, over seeds.
 #include "test/examples/settled_put/settled_put.h"
 
-#include <gtest/gtest.h>
-
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
+
+#include <gtest/gtest.h>
 
 #include "sim/sim_loop.h"
 #include "test/examples/settled_put/settled_put_runner.h"
@@ -153,9 +153,10 @@ TEST(SettledPutRunnerTest, NothingRunsOnceTheRunnerIsGone) {
     sim::SimLoop loop(scheduler, Timestamp());
     HostileStore store(loop, scheduler.prng().Fork());
     bool called = false;
-    auto runner = std::make_unique<SettledPutRunner>(
-        SettledPutRunner::Deps{.loop = loop, .store = store},
-        SettledPut("mine", loop.Now() + Duration::Minutes(5)), [&](const Status&) { called = true; });
+    auto runner =
+        std::make_unique<SettledPutRunner>(SettledPutRunner::Deps{.loop = loop, .store = store},
+                                           SettledPut("mine", loop.Now() + Duration::Minutes(5)),
+                                           [&](const Status&) { called = true; });
     runner->Start();
     for (std::uint64_t step = 0; step < seed % 3 && !called; ++step) scheduler.Step();
     const bool called_before = called;

@@ -1,0 +1,124 @@
+// ObjectStore: where everything durable lives.
+//
+// Writes are conditional; the only exception is a method of its own, for repair by an administrator.
+// Adapters translate whatever their store answers into four results (nobody above sees an HTTP
+// status):
+//
+//   applied      the new version     durable
+//   conflict     kAborted, kNotDone  another write stands: read and decide again
+//   not done     kUnavailable, kNotDone    surely without effect; may be sent again
+//   maybe done   kUnavailable or kDeadlineExceeded, kMaybeDone   the only legal next step is a read
+//
+// An adapter never repeats a write by itself and never guesses: a refused condition (412, 404 on an
+// update, 409, an existing file) is `conflict`, also when it may be our own earlier write; a 5xx or a
+// lost answer is `maybe done`. storage/settled_put.h settles both by reading back, in one place.
+//
+// Reads: kNotFound is the store's positive word that there is no such object. Every other error says
+// nothing about it. Reads may be repeated inside the deadline by the adapter.
+//
+// Versions are opaque texts (an ETag, a generation): only equality counts. Every write of ours changes
+// the bytes, so a content hash serves as a version.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/result.h"
+#include "base/time.h"
+#include "core/object_key.h"
+#include "ports/pending.h"
+
+namespace nstance {
+
+struct ObjectVersion {
+  std::string text;
+  friend bool operator==(const ObjectVersion&, const ObjectVersion&) = default;
+};
+
+struct Object {
+  std::string bytes;
+  ObjectVersion version;
+  // The store's clock when it answered (the `Date` of HTTP); empty where there is none.
+  std::optional<Timestamp> store_time = std::nullopt;
+};
+
+struct ObjectHead {
+  ObjectVersion version;
+  std::uint64_t size = 0;
+};
+
+// Conditions of a write.
+struct IfAbsent {
+  friend bool operator==(IfAbsent, IfAbsent) = default;
+};
+struct IfVersion {
+  ObjectVersion version;
+  friend bool operator==(const IfVersion&, const IfVersion&) = default;
+};
+using PutCondition = std::variant<IfAbsent, IfVersion>;
+
+struct PutRequest {
+  ObjectKey key;
+  std::string bytes;
+  PutCondition condition;
+};
+
+struct DeleteRequest {
+  ObjectKey key;
+  // Empty: whatever is there goes. Deleting what is not there is success.
+  std::optional<ObjectVersion> version;
+};
+
+struct ListRequest {
+  // Text that keys start with; need not end at a `/`. Empty lists everything.
+  std::string prefix;
+  // From the page before; empty for the first.
+  std::string page_token = {};
+  // At most this many keys; the adapter may return fewer.
+  std::size_t page_size = 1'000;
+};
+
+struct ListedObject {
+  ObjectKey key;
+  ObjectVersion version;  // Empty where a listing does not tell.
+  std::uint64_t size = 0;
+};
+
+struct ListPage {
+  std::vector<ListedObject> objects;  // In ascending order of keys, also across pages.
+  std::string next_page_token;        // Empty: this was the last page.
+};
+
+class ObjectStore {
+ public:
+  // An object above this is refused, on write with kInvalidArgument, on read with
+  // kResourceExhausted.
+  static constexpr std::size_t kMaxObjectBytes = std::size_t{8} * 1024 * 1024;
+
+  ObjectStore() = default;
+  ObjectStore(const ObjectStore&) = delete;
+  ObjectStore& operator=(const ObjectStore&) = delete;
+  virtual ~ObjectStore() = default;
+
+  template <class T>
+  using Done = std::move_only_function<void(Result<T>)>;
+
+  // All answers come on the loop that the store was made for (ports/pending.h), each within the
+  // deadline that the store was made with (`server.store_timeout`).
+  [[nodiscard]] virtual Pending Get(const ObjectKey& key, Done<Object> done) = 0;
+  [[nodiscard]] virtual Pending Head(const ObjectKey& key, Done<ObjectHead> done) = 0;
+  [[nodiscard]] virtual Pending Put(PutRequest request, Done<ObjectVersion> done) = 0;
+  [[nodiscard]] virtual Pending Delete(DeleteRequest request, Done<void> done) = 0;
+  [[nodiscard]] virtual Pending List(ListRequest request, Done<ListPage> done) = 0;
+
+  // Overwrites whatever is there. Only for repair commands that an administrator has asked for.
+  [[nodiscard]] virtual Pending PutUnconditionally(ObjectKey key, std::string bytes,
+                                                   Done<ObjectVersion> done) = 0;
+};
+
+}  // namespace nstance
