@@ -8,11 +8,10 @@
 // Verification goes from cheap to dear: size, shape, header, signature, claims. Guarantees, each
 // held by a test:
 //   - a token above 4 KiB is kResourceExhausted before any of it is decoded; everything else that
-//   is wrong
-//     is kUnauthenticated, with the reason in the message (for the log: the peer is told nothing)
+//     is wrong is kUnauthenticated, with the reason in the message (for the log: the peer is told
+//     nothing)
 //   - one value has one text: padding, other alphabets, stray bits, duplicate and surplus header
-//   members
-//     are refused; `alg` is not negotiated and keys named in a token are never looked at
+//     members are refused; `alg` is not negotiated and keys named in a token are never looked at
 //   - one bad token counts once in bad_input_total
 // What needs storage (known cluster, shard, record, consumption) is decided by the caller.
 #pragma once
