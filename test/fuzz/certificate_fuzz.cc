@@ -152,7 +152,7 @@ void Check(View input) {
   if (certificate.has_value()) {
     CompareWithOpenssl(*certificate);
     CHECK(Certificate::FromPem(certificate->ToPem()).has_value() ||
-          certificate->ToPem().size() > kMaxPemBlockBytes);
+          certificate->ToPem().size() > kCertificatePem.max_bytes);
   }
   CheckIdentity(Bytes(input.begin(), input.end()));
   CheckSignedAnew(input);
