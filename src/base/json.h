@@ -7,6 +7,10 @@
 //     anything after the value, duplicate keys (unless the caller collects them)
 //   - limits: bytes, nesting depth; reached ones count in limit_hits_total
 //   - JSONC adds // and /* */ comments (not nested) and a comma after the last member
+//   - a number too small for a double (1e-999) is zero
+//   - work is O(n log n) and memory at most 32 times the text, whatever the text is
+// What is refused counts in bad_input_total under one of: syntax, utf8, surrogate, number,
+// duplicate-key, json-bytes, json-depth.
 //
 // Numbers. A literal without fraction and exponent that fits 64 bits signed is an integer and stays
 // exact; every other number is a double.
@@ -60,9 +64,10 @@ class Value {
 
   [[nodiscard]] static Value Bool(bool value);
   [[nodiscard]] static Value Integer(std::int64_t value);
-  // REQUIRES: finite.
+  // Negative zero becomes zero: the parser refuses the one, so nothing may write it. REQUIRES:
+  // finite.
   [[nodiscard]] static Value Double(double value);
-  // REQUIRES: valid UTF-8.
+  // REQUIRES: valid UTF-8; written, any other byte becomes U+FFFD.
   [[nodiscard]] static Value String(std::string value);
   [[nodiscard]] static Value List(Array items);
   // REQUIRES: keys are valid UTF-8 and differ.
@@ -105,6 +110,9 @@ struct Member {
   std::string key;
   Position key_position;
   Value value;
+
+  // Same key and value; positions do not count.
+  friend bool operator==(const Member& a, const Member& b);
 };
 
 enum class Syntax : std::uint8_t { kJson, kJsonc };
@@ -115,16 +123,27 @@ struct DuplicateKey {
   Position again;
 };
 
+// The most that ParseOptions::max_depth may be: what handles values recurses, and stacks are
+// finite.
+inline constexpr int kMaxDepth = 256;
+// How many duplicates are told of; the members beyond are dropped all the same.
+inline constexpr std::size_t kMaxDuplicates = 1'000;
+
 struct ParseOptions {
   Syntax syntax = Syntax::kJson;
+  // Compared before any work is done; no text above 4 GiB is read.
   std::size_t max_bytes = std::size_t{4} * 1024 * 1024;
+  // Lists and objects inside each other; 0 allows none. REQUIRES: 0 to kMaxDepth.
   int max_depth = 64;
-  // Where duplicates go; the later member is dropped from the object. Null: a duplicate is an error.
+  // Where duplicates are appended, object by object as they end; the later member is dropped from
+  // the object and counts nowhere. Null: a duplicate is an error, found when its object ends.
   std::vector<DuplicateKey>* duplicates = nullptr;
-  InputSource source;
+  InputSource source = {};
 };
 
-// Errors are kInvalidArgument "line:column: what is wrong", limits kResourceExhausted.
+// Errors are kInvalidArgument "line:column: what was found; what is allowed", limits
+// kResourceExhausted (the one on bytes without a position). No message shows more of the text than
+// one character or a key, since values may be secret.
 [[nodiscard]] Result<Value> Parse(std::string_view text, const ParseOptions& options = {});
 
 enum class KeyOrder : std::uint8_t { kAsGiven, kSorted };
@@ -143,7 +162,8 @@ struct WriteOptions {
 [[nodiscard]] std::string WriteCanonical(const Value& value);
 
 // The quoted, escaped form of one string, and the text of one double: for code that writes a fixed
-// layout by hand. REQUIRES: valid UTF-8; finite.
+// layout by hand. A byte that is not UTF-8 is written as \ufffd, as Go does, and negative zero as
+// 0. REQUIRES: finite.
 void AppendString(std::string& out, std::string_view text);
 void AppendDouble(std::string& out, double value);
 
