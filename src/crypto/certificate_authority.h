@@ -13,7 +13,7 @@
 //
 // What is refused, as kInvalidArgument unless told otherwise:
 //   - a life that is not positive; for clients and servers one above 8,760 h, which no peer would
-//   accept
+//     accept
 //   - kFailedPrecondition: a life that ends after the authority's own, or an issue time before it
 //   - names that are malformed, see each request
 #pragma once

@@ -57,7 +57,7 @@ struct AwsSignature {
 // Where a redirect may lead. Never to plain HTTP from HTTPS.
 enum class HttpRedirectScope : std::uint8_t {
   kSameHost,  // The same host and port, or from its plain to its secure default port.
-  kAnyHost,   // Another host sees neither a header that could hold a credential nor our certificate.
+  kAnyHost,  // Another host sees neither a header that could hold a credential nor our certificate.
 };
 
 // Which addresses a request may reach, however a name resolves.
