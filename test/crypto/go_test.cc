@@ -1,11 +1,11 @@
 // Our certificates and tokens against Go's standard library, with which agents, operators and
 // servers of the Go implementation are built: both sides issue and sign, both sides verify.
-#include <fmt/core.h>
-#include <gtest/gtest.h>
-
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include <fmt/core.h>
+#include <gtest/gtest.h>
 
 #include "base/json.h"
 #include "base/prng.h"

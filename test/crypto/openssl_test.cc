@@ -1,8 +1,8 @@
 // Our keys and certificates in the hands of the openssl program, and its own in ours.
-#include <gtest/gtest.h>
-
 #include <string>
 #include <vector>
+
+#include <gtest/gtest.h>
 
 #include "crypto/certificate_authority.h"
 #include "crypto/verify_peer.h"

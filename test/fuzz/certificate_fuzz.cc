@@ -1,14 +1,6 @@
 // PEM, keys, certificates and VerifyPeer over any bytes. What our reader accepts is compared with
 // OpenSSL's. A certificate is also signed anew by the trusted root, so that changed contents reach
 // the checks behind the signature.
-#include <openssl/asn1.h>
-#include <openssl/bn.h>
-#include <openssl/crypto.h>
-#include <openssl/err.h>
-#include <openssl/evp.h>
-#include <openssl/x509.h>
-#include <openssl/x509v3.h>
-
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -18,6 +10,14 @@
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include <openssl/asn1.h>
+#include <openssl/bn.h>
+#include <openssl/crypto.h>
+#include <openssl/err.h>
+#include <openssl/evp.h>
+#include <openssl/x509.h>
+#include <openssl/x509v3.h>
 
 #include "base/check.h"
 #include "base/text.h"
