@@ -2,8 +2,6 @@
 // cancelled or forgotten request leaves behind. Everything runs with the sockets on the callers'
 // loop and on one of their own.
 #include <arpa/inet.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -17,6 +15,9 @@
 #include <thread>
 #include <utility>
 #include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
 
 #include "adapters/http/prepared_request.h"
 #include "test/adapters/http/http_fixture.h"
