@@ -151,7 +151,7 @@ struct Callbacks {
   static Transfer* TransferOf(CURL* easy) {
     char* user = nullptr;
     curl_easy_getinfo(easy, CURLINFO_PRIVATE, &user);
-    return static_cast<Transfer*>(static_cast<void*>(user));
+    return reinterpret_cast<Transfer*>(user);
   }
 
   static std::size_t OnHeader(char* data, std::size_t one, std::size_t size, void* user) {
