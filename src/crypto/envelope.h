@@ -78,7 +78,7 @@ struct SealOptions {
   SealedPlace place;
   EnvelopeForm form = EnvelopeForm::kV1;
   // From SecureRandom, new for every call: two values under one nonce give both away.
-  EnvelopeNonce nonce;
+  EnvelopeNonce nonce = {};
 };
 
 [[nodiscard]] Result<Bytes> Seal(const EncryptionKey& key, std::span<const std::uint8_t> plain,

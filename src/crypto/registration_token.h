@@ -45,8 +45,8 @@ struct RegistrationClaims {
   Timestamp expires_at;  // `exp`; these three in whole seconds.
   Timestamp not_before;
   Timestamp issued_at;
-  std::string
-      token_id;  // `jti`: 16 random bytes as base64url; empty in tokens of the Go implementation.
+  // `jti`: 16 random bytes as base64url; empty in tokens of the Go implementation.
+  std::string token_id;
   TokenKind kind = TokenKind::kAgent;
   std::string config_hash;  // Agents: runtime hash of the group. Operators: empty.
   std::string cluster;      // A cluster id.

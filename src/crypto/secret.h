@@ -1,6 +1,6 @@
 // Secret: bytes that must not leak: keys, private PEM text, decrypted secret values.
 //
-// Guarantees, each held by a test:
+// Guarantees, each held by a test (but for the wiping: nobody can look into pages that are gone):
 //   - the bytes live in pages of their own, which core dumps leave out (MADV_DONTDUMP) and which
 //     are locked into memory as far as the process may lock (best effort: a refusal is not an
 //     error)
