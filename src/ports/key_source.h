@@ -1,5 +1,5 @@
-// KeySource: where an encryption key comes from. Asked once at start; a cloud's answer takes a while,
-// so the call is asynchronous.
+// KeySource: where an encryption key comes from. Asked once at start; a cloud's answer takes a
+// while, so the call is asynchronous.
 #pragma once
 
 #include <functional>
@@ -20,8 +20,8 @@ class KeySource {
 
   using Done = std::move_only_function<void(Result<crypto::EncryptionKey>)>;
 
-  // kInvalidArgument or kFailedPrecondition: the source is there but unusable; the message says what
-  // to do and never shows the value.
+  // kInvalidArgument or kFailedPrecondition: the source is there but unusable; the message says
+  // what to do and never shows the value.
   [[nodiscard]] virtual Pending Load(Done done) = 0;
 
   // "environment variable NAME", "file /path": for messages.

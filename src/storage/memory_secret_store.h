@@ -1,5 +1,5 @@
-// MemorySecretStore: secrets in this process only (`server.secrets.provider` = `memory`). For tests and
-// throw-away clusters: a second server cannot share it, and a restart forgets everything.
+// MemorySecretStore: secrets in this process only (`server.secrets.provider` = `memory`). For tests
+// and throw-away clusters: a second server cannot share it, and a restart forgets everything.
 #pragma once
 
 #include <map>

@@ -1,9 +1,9 @@
 // ObjectSecretStore: secrets as sealed objects below a prefix (`server.secrets.provider` =
 // `object-storage`).
 //
-// Every value is sealed by crypto/envelope.h, bound to the cluster and to the object's full name, with
-// a nonce from SecureRandom that is new for every write. There is no plain-text mode. A value that does
-// not open is an error, never a fallback; the reason is in the message, for the log.
+// Every value is sealed by crypto/envelope.h, bound to the cluster and to the object's full name,
+// with a nonce from SecureRandom that is new for every write. There is no plain-text mode. A value
+// that does not open is an error, never a fallback; the reason is in the message, for the log.
 //
 // Reading knows the current key and several old ones; writing uses the current one. Values in the
 // legacy form are read while the options allow it, and each such read is counted in

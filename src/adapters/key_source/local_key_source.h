@@ -1,8 +1,8 @@
 // Key sources on this machine: an environment variable, or a file.
 //
 // The variable's value is used as it is. The file must be a regular file (not through a symbolic
-// link), owned by this process's user or root, readable by nobody else, at most 4 KiB. Both are read
-// when Load() is called, so a rotated file is seen by the next start.
+// link), owned by this process's user or root, readable by nobody else, at most 4 KiB. Both are
+// read when Load() is called, so a rotated file is seen by the next start.
 #pragma once
 
 #include <string>
