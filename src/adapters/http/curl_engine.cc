@@ -127,6 +127,12 @@ struct Transfer {
 
 // What libcurl calls. They only take notes; no transfer is started or removed from here.
 struct Callbacks {
+  static Transfer* TransferOf(CURL* easy) {
+    char* user = nullptr;
+    curl_easy_getinfo(easy, CURLINFO_PRIVATE, &user);
+    return static_cast<Transfer*>(static_cast<void*>(user));
+  }
+
   static std::size_t OnHeader(char* data, std::size_t one, std::size_t size, void* user) {
     auto& transfer = *static_cast<Transfer*>(user);
     const bool was_complete = transfer.head.complete();
@@ -175,12 +181,12 @@ struct Callbacks {
       transfer.failure = FailedPrecondition("the host has a link-local address");
       return CURL_PREREQFUNC_ABORT;
     }
-    if (!transfer.opened_socket && transfer.engine.HasUnaskedInput(local_port, peer_port)) {
-      transfer.stale = true;
-      return CURL_PREREQFUNC_ABORT;
-    }
     if (transfer.sends > 0 && ChangesSomething(transfer.request.method)) {
       transfer.failure = Unavailable("connection lost before an answer; not sent a second time");
+      return CURL_PREREQFUNC_ABORT;
+    }
+    if (!transfer.opened_socket && transfer.engine.HasUnaskedInput(local_port, peer_port)) {
+      transfer.stale = true;
       return CURL_PREREQFUNC_ABORT;
     }
     ++transfer.sends;
@@ -225,8 +231,8 @@ struct Callbacks {
     if (const auto at = engine.watches_.find(socket); at != engine.watches_.end()) {
       at->second->SetInterest(interest);
     } else if (!engine.Watch(socket, interest)) {
-      Transfer* transfer = nullptr;
-      curl_easy_getinfo(easy, CURLINFO_PRIVATE, &transfer);
+      Transfer* transfer = TransferOf(easy);
+      if (transfer == nullptr) return 0;  // A handle of libcurl's own, which closes connections.
       engine.AbandonSoon(*transfer, ResourceExhausted("no descriptor is left"));
     }
     return 0;
@@ -523,10 +529,8 @@ void CurlEngine::SocketAction(curl_socket_t socket, int events) {
   int left = 0;
   while (CURLMsg* message = curl_multi_info_read(multi_, &left)) {
     if (message->msg != CURLMSG_DONE) continue;
-    Transfer* transfer = nullptr;
     const CURLcode result = message->data.result;
-    curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, &transfer);
-    OnDone(*transfer, result);
+    OnDone(*Callbacks::TransferOf(message->easy_handle), result);
   }
 }
 

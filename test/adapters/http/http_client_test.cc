@@ -486,15 +486,15 @@ TEST_P(HttpClientTest, AStreamThatTalksOutlivesItsIdleLimit) {
   RawHttpServer server([](RawConnection& connection) {
     connection.ReadRequest();
     connection.Write("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n");
-    for (int i = 0; i < 30 && !connection.HeardWithin(20); ++i) connection.Write("1\r\na\r\n");
+    for (int i = 0; i < 60 && !connection.HeardWithin(20); ++i) connection.Write("1\r\na\r\n");
     connection.Write("0\r\n\r\n");
     connection.WaitForClose();
   });
   HttpRequest request = Get(server.Url("/"));
-  request.idle_limit = Duration::Milliseconds(400);
+  request.idle_limit = Duration::Seconds(1);
   const StreamLog log = FetchStream(request);
   EXPECT_TRUE(log.end->has_value()) << log.end->error().ToString();
-  EXPECT_EQ(log.bytes, 30U);
+  EXPECT_EQ(log.bytes, 60U);
 }
 
 // --- Streams.
@@ -540,7 +540,7 @@ TEST_P(HttpClientTest, AStreamStopsReadingWhileItsReaderIsSlowAndGoesOnAfterward
   });
   HttpRequest request = Get(server.Url("/"));
   request.max_response_bytes = 256 * 1024;
-  request.idle_limit = Duration::Milliseconds(400);  // Its own reader's slowness does not count.
+  request.idle_limit = Duration::Milliseconds(500);  // Its own reader's slowness does not count.
   std::size_t bytes = 0;
   bool slow = true;
   std::optional<Status> end;
@@ -554,6 +554,8 @@ TEST_P(HttpClientTest, AStreamStopsReadingWhileItsReaderIsSlowAndGoesOnAfterward
                       slow = false;
                       RealLoop elsewhere;
                       EXPECT_TRUE(RunUntil(elsewhere, [&] { return server.stalled(); }));
+                      const Instant later = elsewhere.Now() + request.idle_limit * 2;
+                      EXPECT_TRUE(RunUntil(elsewhere, [&] { return elsewhere.Now() > later; }));
                       EXPECT_LT(server.bytes_written(), kTotal / 2);
                     },
                 .end = [&](Status said) { end = said; }});
