@@ -1,10 +1,11 @@
 #include "crypto/certificate.h"
 
 #include <arpa/inet.h>
-#include <fmt/core.h>
 
 #include <algorithm>
 #include <array>
+
+#include <fmt/core.h>
 
 #include "crypto/certificate_oids.h"
 #include "crypto/der.h"
@@ -34,24 +35,15 @@ SubjectAttribute AttributeOf(View oid) {
     return SubjectAttribute::kOther;
   }
   switch (oid[2]) {
-    case oid::kCommonNameNumber:
-      return SubjectAttribute::kCommonName;
-    case oid::kCountryNumber:
-      return SubjectAttribute::kCountry;
-    case oid::kLocalityNumber:
-      return SubjectAttribute::kLocality;
-    case oid::kProvinceNumber:
-      return SubjectAttribute::kProvince;
-    case oid::kStreetNumber:
-      return SubjectAttribute::kStreet;
-    case oid::kOrganizationNumber:
-      return SubjectAttribute::kOrganization;
-    case oid::kOrganizationalUnitNumber:
-      return SubjectAttribute::kOrganizationalUnit;
-    case oid::kPostalCodeNumber:
-      return SubjectAttribute::kPostalCode;
-    default:
-      return SubjectAttribute::kOther;
+    case oid::kCommonNameNumber: return SubjectAttribute::kCommonName;
+    case oid::kCountryNumber: return SubjectAttribute::kCountry;
+    case oid::kLocalityNumber: return SubjectAttribute::kLocality;
+    case oid::kProvinceNumber: return SubjectAttribute::kProvince;
+    case oid::kStreetNumber: return SubjectAttribute::kStreet;
+    case oid::kOrganizationNumber: return SubjectAttribute::kOrganization;
+    case oid::kOrganizationalUnitNumber: return SubjectAttribute::kOrganizationalUnit;
+    case oid::kPostalCodeNumber: return SubjectAttribute::kPostalCode;
+    default: return SubjectAttribute::kOther;
   }
 }
 
@@ -286,13 +278,13 @@ Result<Certificate> Certificate::FromDer(std::span<const std::uint8_t> der) {
 }
 
 Result<Certificate> Certificate::FromPem(std::string_view pem, InputSource source) {
-  ASSIGN_OR_RETURN(const Bytes der, ReadPem(pem, kCertificateLabel, source));
+  ASSIGN_OR_RETURN(const Bytes der, ReadPem(pem, kCertificatePem, source));
   Result<Certificate> certificate = FromDer(der);
   if (!certificate.has_value()) source.Bad("certificate");
   return certificate;
 }
 
-std::string Certificate::ToPem() const { return WritePem(kCertificateLabel, der_); }
+std::string Certificate::ToPem() const { return WritePem(kCertificatePem, der_); }
 
 std::optional<std::string_view> Certificate::OnlyPart(SubjectAttribute attribute) const {
   std::optional<std::string_view> found;

@@ -1,10 +1,11 @@
 #include "crypto/certificate_authority.h"
 
-#include <fmt/core.h>
-
 #include <algorithm>
 #include <string_view>
 
+#include <fmt/core.h>
+
+#include "base/overloaded.h"
 #include "crypto/certificate_oids.h"
 #include "crypto/certificate_writer.h"
 #include "crypto/clock_skew.h"
@@ -18,11 +19,6 @@ constexpr std::size_t kMaxValueBytes = 256;
 constexpr std::size_t kMaxUriBytes = 2'048;
 constexpr std::size_t kMaxHostBytes = 253;
 constexpr std::size_t kMaxLabelBytes = 63;
-
-template <class... Visitors>
-struct Overloaded : Visitors... {
-  using Visitors::operator()...;
-};
 
 bool IsLetterOrDigit(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
@@ -273,11 +269,11 @@ Result<Certificate> CertificateAuthority::IssueFile(const FileSubject& subject,
   parts.shape = subject.kind == FileCertificateKind::kServer ? CertificateShape::kServer
                                                              : CertificateShape::kClient;
   parts.subject = {{oid::kCountryNumber, std::move(country)},
-                   {oid::kOrganizationNumber, std::move(organization)},
-                   {oid::kLocalityNumber, std::move(locality)},
                    {oid::kProvinceNumber, std::move(province)},
+                   {oid::kLocalityNumber, std::move(locality)},
                    {oid::kStreetNumber, std::move(street)},
                    {oid::kPostalCodeNumber, std::move(postal_code)},
+                   {oid::kOrganizationNumber, std::move(organization)},
                    {oid::kCommonNameNumber, std::move(common_name)}};
   ASSIGN_OR_RETURN(parts.names, CheckedNames(subject.names));
   return Issue({certificate_, key_}, key, terms, std::move(parts));

@@ -1,16 +1,16 @@
 #include "crypto/verify_peer.h"
 
-#include <fmt/core.h>
-#include <openssl/x509.h>
-#include <openssl/x509_vfy.h>
-#include <openssl/x509v3.h>
-
 #include <algorithm>
 #include <memory>
 #include <optional>
 #include <string_view>
 #include <utility>
 #include <vector>
+
+#include <fmt/core.h>
+#include <openssl/x509.h>
+#include <openssl/x509_vfy.h>
+#include <openssl/x509v3.h>
 
 #include "base/check.h"
 #include "base/puidv7.h"
@@ -108,42 +108,34 @@ Result<X509Handle> ToX509(const Certificate& certificate) {
 }
 
 // A certificate may stand above another one only if it is a CA's and valid now. Those that may not
-// are not offered to the chain builder at all, so that a renewed root next to its old form is
-// found.
+// are not offered to the chain builder at all.
 bool MayIssue(const Certificate& certificate, Timestamp now) {
   const CertificateFacts& facts = certificate.facts();
   return facts.is_ca && facts.may_sign && IsValidAt(facts, now);
 }
 
-struct Offer {
-  StackHandle stack;
-  std::size_t left_out = 0;
-};
-
-Result<Offer> OfferIssuers(std::span<const Certificate> candidates, Timestamp now) {
-  Offer offer = {.stack = StackHandle(sk_X509_new_null()), .left_out = 0};
-  CHECK(offer.stack != nullptr, "no memory");
+// Those of the candidates that may issue.
+Result<StackHandle> OfferIssuers(std::span<const Certificate> candidates, Timestamp now) {
+  StackHandle stack(sk_X509_new_null());
+  CHECK(stack != nullptr, "no memory");
   for (const Certificate& candidate : candidates) {
-    if (!MayIssue(candidate, now)) {
-      ++offer.left_out;
-      continue;
-    }
+    if (!MayIssue(candidate, now)) continue;
     ASSIGN_OR_RETURN(X509Handle handle, ToX509(candidate));
-    CHECK(sk_X509_push(offer.stack.get(), handle.release()) > 0, "no memory");
+    CHECK(sk_X509_push(stack.get(), handle.release()) > 0, "no memory");
   }
-  return offer;
+  return stack;
 }
 
 // Signatures, names, path lengths, name constraints, critical extensions and nested key usages are
 // OpenSSL's part; time is not, since it knows no tolerance.
-Status VerifyWithOpenssl(X509* leaf, const Offer& roots, const Offer& untrusted, PeerUsage usage) {
+Status VerifyWithOpenssl(X509* leaf, STACK_OF(X509) * root, STACK_OF(X509) * untrusted,
+                         PeerUsage usage) {
   const std::unique_ptr<X509_STORE, StoreFree> store(X509_STORE_new());
   const std::unique_ptr<X509_STORE_CTX, StoreContextFree> context(X509_STORE_CTX_new());
   CHECK(store != nullptr && context != nullptr, "no memory");
-  CHECK(X509_STORE_CTX_init(context.get(), store.get(), leaf, untrusted.stack.get()) == 1,
-        "no memory");
-  // Only these are trusted; the empty store has no look-up that could find others.
-  X509_STORE_CTX_set0_trusted_stack(context.get(), roots.stack.get());
+  CHECK(X509_STORE_CTX_init(context.get(), store.get(), leaf, untrusted) == 1, "no memory");
+  // Only this is trusted; the empty store has no look-up that could find others.
+  X509_STORE_CTX_set0_trusted_stack(context.get(), root);
   X509_VERIFY_PARAM* parameters = X509_STORE_CTX_get0_param(context.get());
   X509_VERIFY_PARAM_set_flags(parameters, X509_V_FLAG_NO_CHECK_TIME);
   X509_VERIFY_PARAM_set_auth_level(parameters, kSecurityLevel);
@@ -151,21 +143,25 @@ Status VerifyWithOpenssl(X509* leaf, const Offer& roots, const Offer& untrusted,
   X509_VERIFY_PARAM_set_purpose(
       parameters, usage == PeerUsage::kClient ? X509_PURPOSE_SSL_CLIENT : X509_PURPOSE_SSL_SERVER);
   if (X509_verify_cert(context.get()) == 1) return {};
-  const int error = X509_STORE_CTX_get_error(context.get());
-  const std::string hint = roots.left_out + untrusted.left_out == 0
-                               ? ""
-                               : fmt::format(" ({} others cannot issue: no CA, or not valid now)",
-                                             roots.left_out + untrusted.left_out);
-  return Refuse(fmt::format("chain: {}{}", X509_verify_cert_error_string(error), hint));
+  return Refuse(fmt::format(
+      "chain: {}", X509_verify_cert_error_string(X509_STORE_CTX_get_error(context.get()))));
 }
 
+// Each root is tried by itself: two roots of one name, as after a rotation, would otherwise hide
+// each other when a leaf does not say which key signed it.
 Status VerifyChain(std::span<const Certificate> chain, const PeerEvidence& evidence) {
   const OpensslErrorScope errors;
   RETURN_IF_ERROR(CheckLeaf(chain.front(), evidence));
   ASSIGN_OR_RETURN(const X509Handle leaf, ToX509(chain.front()));
-  ASSIGN_OR_RETURN(const Offer roots, OfferIssuers(evidence.roots, evidence.now));
-  ASSIGN_OR_RETURN(const Offer untrusted, OfferIssuers(chain.subspan(1), evidence.now));
-  return VerifyWithOpenssl(leaf.get(), roots, untrusted, evidence.usage);
+  ASSIGN_OR_RETURN(const StackHandle untrusted, OfferIssuers(chain.subspan(1), evidence.now));
+  Status verified = Refuse("chain: no root is valid now");
+  for (const Certificate& root : evidence.roots) {
+    ASSIGN_OR_RETURN(const StackHandle trusted, OfferIssuers({&root, 1}, evidence.now));
+    if (sk_X509_num(trusted.get()) == 0) continue;
+    verified = VerifyWithOpenssl(leaf.get(), trusted.get(), untrusted.get(), evidence.usage);
+    if (verified.has_value()) break;
+  }
+  return verified;
 }
 
 // The only value of an attribute; nothing when there is none.
@@ -229,16 +225,18 @@ Result<PeerIdentity> ReadIdentity(const Certificate& leaf) {
                       .pool = unit.has_value() ? PoolState::kUnclaimed : PoolState::kNone};
 }
 
-PeerVerdict ChainRefused(Error error) { return {.chain = Fail(error), .identity = Fail(error)}; }
+PeerVerdict ChainRefused(const Error& error) {
+  return {.chain = Fail(error), .identity = Fail(error)};
+}
 
 PeerVerdict Judge(const PeerEvidence& evidence) {
   if (Status limits = CheckListLimits(evidence.chain); !limits.has_value()) {
-    return ChainRefused(std::move(limits).error());
+    return ChainRefused(limits.error());
   }
   Result<std::vector<Certificate>> chain = ParseChain(evidence.chain);
-  if (!chain.has_value()) return ChainRefused(std::move(chain).error());
+  if (!chain.has_value()) return ChainRefused(chain.error());
   if (Status verified = VerifyChain(*chain, evidence); !verified.has_value()) {
-    return ChainRefused(std::move(verified).error());
+    return ChainRefused(verified.error());
   }
   if (evidence.usage == PeerUsage::kServer) {
     return {.chain = {}, .identity = Refuse("a server has no identity")};
