@@ -1,9 +1,9 @@
-// ObjectKey: the name of an object in a store. Made only from checked parts, so no tenant, shard or id
-// can reach outside its place, whatever it is called.
+// ObjectKey: the name of an object in a store. Made only from checked parts, so no tenant, shard or
+// id can reach outside its place, whatever it is called.
 //
-// A key is 1 to 1,024 bytes of components separated by `/`: printable ASCII without backslash, no empty
-// component, no `.` or `..`, not starting with `/`. That is safe as a file name below a directory and
-// needs no escaping decisions on S3 or GCS.
+// A key is 1 to 1,024 bytes of components separated by `/`: printable ASCII without backslash, no
+// empty component, no `.` or `..`, not starting with `/`. That is safe as a file name below a
+// directory and needs no escaping decisions on S3 or GCS.
 #pragma once
 
 #include <compare>

@@ -1,10 +1,11 @@
 #include "crypto/certificate.h"
 
 #include <arpa/inet.h>
-#include <fmt/core.h>
 
 #include <algorithm>
 #include <array>
+
+#include <fmt/core.h>
 
 #include "crypto/certificate_oids.h"
 #include "crypto/der.h"
@@ -34,24 +35,15 @@ SubjectAttribute AttributeOf(View oid) {
     return SubjectAttribute::kOther;
   }
   switch (oid[2]) {
-    case oid::kCommonNameNumber:
-      return SubjectAttribute::kCommonName;
-    case oid::kCountryNumber:
-      return SubjectAttribute::kCountry;
-    case oid::kLocalityNumber:
-      return SubjectAttribute::kLocality;
-    case oid::kProvinceNumber:
-      return SubjectAttribute::kProvince;
-    case oid::kStreetNumber:
-      return SubjectAttribute::kStreet;
-    case oid::kOrganizationNumber:
-      return SubjectAttribute::kOrganization;
-    case oid::kOrganizationalUnitNumber:
-      return SubjectAttribute::kOrganizationalUnit;
-    case oid::kPostalCodeNumber:
-      return SubjectAttribute::kPostalCode;
-    default:
-      return SubjectAttribute::kOther;
+    case oid::kCommonNameNumber: return SubjectAttribute::kCommonName;
+    case oid::kCountryNumber: return SubjectAttribute::kCountry;
+    case oid::kLocalityNumber: return SubjectAttribute::kLocality;
+    case oid::kProvinceNumber: return SubjectAttribute::kProvince;
+    case oid::kStreetNumber: return SubjectAttribute::kStreet;
+    case oid::kOrganizationNumber: return SubjectAttribute::kOrganization;
+    case oid::kOrganizationalUnitNumber: return SubjectAttribute::kOrganizationalUnit;
+    case oid::kPostalCodeNumber: return SubjectAttribute::kPostalCode;
+    default: return SubjectAttribute::kOther;
   }
 }
 

@@ -1,9 +1,9 @@
 #include "crypto/certificate_authority.h"
 
-#include <fmt/core.h>
-
 #include <algorithm>
 #include <string_view>
+
+#include <fmt/core.h>
 
 #include "base/overloaded.h"
 #include "crypto/certificate_oids.h"

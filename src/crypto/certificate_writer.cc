@@ -1,11 +1,12 @@
 #include "crypto/certificate_writer.h"
 
 #include <arpa/inet.h>
-#include <fmt/core.h>
 
 #include <algorithm>
 #include <array>
 #include <string_view>
+
+#include <fmt/core.h>
 
 #include "base/check.h"
 #include "crypto/certificate_oids.h"
@@ -91,12 +92,9 @@ Bytes ExtendedKeyUsageValue(CertificateShape shape) {
   const Bytes server = der::Encode(der::kOid, oid::kServerAuth);
   const Bytes client = der::Encode(der::kOid, oid::kClientAuth);
   switch (shape) {
-    case CertificateShape::kServer:
-      return der::Encode(der::kSequence, server);
-    case CertificateShape::kClient:
-      return der::Encode(der::kSequence, client);
-    case CertificateShape::kCa:
-      break;
+    case CertificateShape::kServer: return der::Encode(der::kSequence, server);
+    case CertificateShape::kClient: return der::Encode(der::kSequence, client);
+    case CertificateShape::kCa: break;
   }
   return der::Encode(der::kSequence, {server, client});
 }

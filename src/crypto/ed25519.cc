@@ -1,11 +1,11 @@
 #include "crypto/ed25519.h"
 
+#include <algorithm>
+#include <utility>
+
 #include <fmt/core.h>
 #include <openssl/bn.h>
 #include <openssl/evp.h>
-
-#include <algorithm>
-#include <utility>
 
 #include "base/check.h"
 #include "crypto/der.h"

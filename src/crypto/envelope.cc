@@ -1,12 +1,12 @@
 #include "crypto/envelope.h"
 
-#include <fmt/core.h>
-#include <openssl/evp.h>
-
 #include <algorithm>
 #include <memory>
 #include <optional>
 #include <utility>
+
+#include <fmt/core.h>
+#include <openssl/evp.h>
 
 #include "base/check.h"
 #include "crypto/digest.h"

@@ -1,8 +1,8 @@
 #include "crypto/pem.h"
 
-#include <fmt/core.h>
-
 #include <optional>
+
+#include <fmt/core.h>
 
 #include "crypto/secret.h"
 

@@ -1,10 +1,10 @@
 #include "crypto/registration_token.h"
 
-#include <fmt/core.h>
-
 #include <array>
 #include <optional>
 #include <utility>
+
+#include <fmt/core.h>
 
 #include "base/json.h"
 #include "base/puidv7.h"

@@ -1,11 +1,12 @@
 #include "crypto/secret.h"
 
-#include <openssl/crypto.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <utility>
+
+#include <openssl/crypto.h>
 
 #include "base/check.h"
 

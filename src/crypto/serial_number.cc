@@ -1,8 +1,8 @@
 #include "crypto/serial_number.h"
 
-#include <fmt/core.h>
-
 #include <algorithm>
+
+#include <fmt/core.h>
 
 namespace nstance::crypto {
 namespace {

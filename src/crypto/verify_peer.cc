@@ -1,16 +1,16 @@
 #include "crypto/verify_peer.h"
 
-#include <fmt/core.h>
-#include <openssl/x509.h>
-#include <openssl/x509_vfy.h>
-#include <openssl/x509v3.h>
-
 #include <algorithm>
 #include <memory>
 #include <optional>
 #include <string_view>
 #include <utility>
 #include <vector>
+
+#include <fmt/core.h>
+#include <openssl/x509.h>
+#include <openssl/x509_vfy.h>
+#include <openssl/x509v3.h>
 
 #include "base/check.h"
 #include "base/puidv7.h"

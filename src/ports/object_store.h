@@ -1,8 +1,8 @@
 // ObjectStore: where everything durable lives.
 //
-// Writes are conditional; the only exception is a method of its own, for repair by an administrator.
-// Adapters translate whatever their store answers into four results (nobody above sees an HTTP
-// status):
+// Writes are conditional; the only exception is a method of its own, for repair by an
+// administrator. Adapters translate whatever their store answers into four results (nobody above
+// sees an HTTP status):
 //
 //   applied      the new version     durable
 //   conflict     kAborted, kNotDone  another write stands: read and decide again
@@ -10,14 +10,14 @@
 //   maybe done   kUnavailable or kDeadlineExceeded, kMaybeDone   the only legal next step is a read
 //
 // An adapter never repeats a write by itself and never guesses: a refused condition (412, 404 on an
-// update, 409, an existing file) is `conflict`, also when it may be our own earlier write; a 5xx or a
-// lost answer is `maybe done`. storage/settled_put.h settles both by reading back, in one place.
+// update, 409, an existing file) is `conflict`, also when it may be our own earlier write; a 5xx or
+// a lost answer is `maybe done`. storage/settled_put.h settles both by reading back, in one place.
 //
-// Reads: kNotFound is the store's positive word that there is no such object. Every other error says
-// nothing about it. Reads may be repeated inside the deadline by the adapter.
+// Reads: kNotFound is the store's positive word that there is no such object. Every other error
+// says nothing about it. Reads may be repeated inside the deadline by the adapter.
 //
-// Versions are opaque texts (an ETag, a generation): only equality counts. Every write of ours changes
-// the bytes, so a content hash serves as a version.
+// Versions are opaque texts (an ETag, a generation): only equality counts. Every write of ours
+// changes the bytes, so a content hash serves as a version.
 #pragma once
 
 #include <cstddef>

@@ -1,7 +1,5 @@
 // How much memory a text can make the parser take: every allocation of this program is counted
 // while texts go in that were chosen to be small and to become large.
-#include <fmt/core.h>
-#include <gtest/gtest.h>
 #include <malloc.h>
 
 #include <cstddef>
@@ -10,6 +8,9 @@
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include <fmt/core.h>
+#include <gtest/gtest.h>
 
 #include "base/json.h"
 

@@ -2,16 +2,16 @@
 // seeds: what is written reads back as the same value, however it was dressed up on the way.
 #include "base/json.h"
 
-#include <fmt/core.h>
-#include <gtest/gtest.h>
-#include <openssl/evp.h>
-
 #include <array>
 #include <cmath>
 #include <limits>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include <fmt/core.h>
+#include <gtest/gtest.h>
+#include <openssl/evp.h>
 
 #include "base/metrics.h"
 #include "base/text.h"

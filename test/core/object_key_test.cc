@@ -1,9 +1,9 @@
 // Keys that may reach a store, and those that may not.
 #include "core/object_key.h"
 
-#include <gtest/gtest.h>
-
 #include <string>
+
+#include <gtest/gtest.h>
 
 namespace nstance {
 namespace {

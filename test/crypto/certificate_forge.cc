@@ -17,14 +17,12 @@ using X509Handle = std::unique_ptr<X509, decltype(&X509_free)>;
 
 EVP_PKEY* MakeKey(ForgeKeyKind kind) {
   switch (kind) {
-    case ForgeKeyKind::kEd25519:
-      return EVP_PKEY_Q_keygen(nullptr, nullptr, "ED25519");
+    case ForgeKeyKind::kEd25519: return EVP_PKEY_Q_keygen(nullptr, nullptr, "ED25519");
     case ForgeKeyKind::kRsa2048:
       return EVP_PKEY_Q_keygen(nullptr, nullptr, "RSA", std::size_t{2048});
     case ForgeKeyKind::kRsa1024:
       return EVP_PKEY_Q_keygen(nullptr, nullptr, "RSA", std::size_t{1024});
-    case ForgeKeyKind::kP256:
-      return EVP_PKEY_Q_keygen(nullptr, nullptr, "EC", "P-256");
+    case ForgeKeyKind::kP256: return EVP_PKEY_Q_keygen(nullptr, nullptr, "EC", "P-256");
   }
   return nullptr;
 }

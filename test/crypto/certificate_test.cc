@@ -3,12 +3,12 @@
 // go_test.cc.
 #include "crypto/certificate.h"
 
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <array>
 #include <string>
 #include <vector>
+
+#include <gtest/gtest.h>
 
 #include "crypto/certificate_authority.h"
 #include "test/crypto/crypto_fixture.h"

@@ -1,9 +1,9 @@
 // Digests and record checksums, against published vectors and by changing one byte at a time.
 #include "crypto/digest.h"
 
-#include <gtest/gtest.h>
-
 #include <string>
+
+#include <gtest/gtest.h>
 
 #include "base/text.h"
 #include "crypto/checksum.h"

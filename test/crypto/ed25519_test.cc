@@ -3,14 +3,14 @@
 // verification.
 #include "crypto/ed25519.h"
 
+#include <memory>
+#include <string>
+#include <vector>
+
 #include <gtest/gtest.h>
 #include <openssl/err.h>
 #include <openssl/evp.h>
 #include <openssl/pem.h>
-
-#include <memory>
-#include <string>
-#include <vector>
 
 #include "crypto/pem.h"
 #include "test/crypto/crypto_fixture.h"

@@ -1,11 +1,11 @@
 // The secret envelope: vectors, then every bit flipped, every cut, every place swapped.
 #include "crypto/envelope.h"
 
-#include <gtest/gtest.h>
-
 #include <string>
 #include <type_traits>
 #include <vector>
+
+#include <gtest/gtest.h>
 
 #include "test/crypto/crypto_fixture.h"
 

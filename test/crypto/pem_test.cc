@@ -2,10 +2,10 @@
 // files.
 #include "crypto/pem.h"
 
-#include <gtest/gtest.h>
-
 #include <string>
 #include <vector>
+
+#include <gtest/gtest.h>
 
 #include "test/crypto/crypto_fixture.h"
 

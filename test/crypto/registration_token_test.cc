@@ -2,14 +2,14 @@
 // by hand and signed with the right key, so that each test reaches the check it is about.
 #include "crypto/registration_token.h"
 
+#include <algorithm>
+#include <string>
+#include <vector>
+
 #include <fmt/core.h>
 #include <gtest/gtest.h>
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
-
-#include <algorithm>
-#include <string>
-#include <vector>
 
 #include "crypto/digest.h"
 #include "test/crypto/crypto_fixture.h"

@@ -2,11 +2,6 @@
 // from /proc/self/smaps.
 #include "crypto/secret.h"
 
-#include <fmt/core.h>
-#include <fmt/ranges.h>
-#include <gtest/gtest.h>
-#include <openssl/crypto.h>
-
 #include <concepts>
 #include <cstdio>
 #include <fstream>
@@ -15,6 +10,11 @@
 #include <string>
 #include <type_traits>
 #include <utility>
+
+#include <fmt/core.h>
+#include <fmt/ranges.h>
+#include <gtest/gtest.h>
+#include <openssl/crypto.h>
 
 #include "crypto/ed25519.h"
 #include "test/crypto/crypto_fixture.h"

@@ -2,12 +2,12 @@
 // signed by the right root, so that each is refused by the rule it breaks and by nothing else.
 #include "crypto/verify_peer.h"
 
-#include <gtest/gtest.h>
-#include <openssl/err.h>
-
 #include <algorithm>
 #include <string>
 #include <vector>
+
+#include <gtest/gtest.h>
+#include <openssl/err.h>
 
 #include "crypto/certificate_authority.h"
 #include "test/crypto/certificate_forge.h"
