@@ -60,7 +60,7 @@ class Writer {
       AppendDouble(out_, static_cast<double>(value));
       return;
     }
-    std::array<char, 20> buffer;
+    std::array<char, 20> buffer{};
     const auto end = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value);
     out_.append(buffer.data(), end.ptr);
   }
@@ -153,7 +153,7 @@ void AppendDouble(std::string& out, double value) {
     out += '0';
     return;
   }
-  std::array<char, 32> buffer;
+  std::array<char, 32> buffer{};
   const auto result = std::to_chars(buffer.data(), buffer.data() + buffer.size(), std::abs(value),
                                     std::chars_format::scientific);
   const std::string_view text(buffer.data(), result.ptr);

@@ -35,13 +35,6 @@ std::string_view StringMember(const json::Value& object, std::string_view name) 
   return text == nullptr ? std::string_view() : std::string_view(*text);
 }
 
-// 0 is the generation of what does not exist.
-std::optional<ObjectVersion> ParseGeneration(std::string_view text) {
-  const auto number = ParseNumber(text);
-  if (!number || *number == 0) return std::nullopt;
-  return ObjectVersion{.text = std::string(text)};
-}
-
 std::string Describe(std::string_view body) {
   const std::string reason = ParseReason(body);
   return reason.empty() ? std::string() : " " + Quote(reason);
@@ -113,6 +106,12 @@ Result<cloud::RawPage::Entry> ParseEntry(const json::Value& item) {
 
 }  // namespace
 
+std::optional<ObjectVersion> ParseGeneration(std::string_view text) {
+  const auto number = ParseNumber(text);
+  if (!number || *number == 0) return std::nullopt;
+  return ObjectVersion{.text = std::string(text)};
+}
+
 std::string ParseReason(std::string_view text) {
   const auto document = json::Parse(text, {.max_bytes = kMaxErrorBytes, .max_depth = 16});
   const json::Value* error = document ? document->Find("error") : nullptr;
@@ -147,8 +146,7 @@ Result<ObjectHead> ParseHead(const HttpResponse& answer) {
   return ObjectHead{.version = *std::move(generation), .size = *size};
 }
 
-Result<std::optional<ObjectVersion>> ParsePut(const HttpResponse& answer,
-                                              const Uploaded& uploaded) {
+Result<ObjectVersion> ParsePut(const HttpResponse& answer, const Uploaded& uploaded) {
   const bool update =
       uploaded.condition != nullptr && std::holds_alternative<IfVersion>(*uploaded.condition);
   if (answer.status == 404 && update && !IsMissingBucket(answer)) {
@@ -161,7 +159,7 @@ Result<std::optional<ObjectVersion>> ParsePut(const HttpResponse& answer,
   if (!md5.empty() && md5 != uploaded.md5_base64) {
     return Fail(Unavailable("the store has other bytes than were sent").MaybeDone());
   }
-  return ParseGeneration(StringMember(*document, "generation"));
+  return ParseGeneration(StringMember(*document, "generation")).value_or(ObjectVersion{});
 }
 
 Status ParseDelete(const HttpResponse& answer) {

@@ -19,6 +19,9 @@ namespace nstance::gcs {
 // The `reason` in an error document ("conditionNotMet"); empty when there is none.
 [[nodiscard]] std::string ParseReason(std::string_view json);
 
+// A generation, which is a number above 0: 0 is that of what does not exist.
+[[nodiscard]] std::optional<ObjectVersion> ParseGeneration(std::string_view text);
+
 [[nodiscard]] Result<Object> ParseGet(const HttpResponse& answer);
 [[nodiscard]] Result<ObjectHead> ParseHead(const HttpResponse& answer);
 
@@ -26,9 +29,8 @@ struct Uploaded {
   std::string_view md5_base64;              // Of what was sent.
   const PutCondition* condition = nullptr;  // Null pointer: none.
 };
-// Empty: applied, and the answer does not tell the generation.
-[[nodiscard]] Result<std::optional<ObjectVersion>> ParsePut(const HttpResponse& answer,
-                                                            const Uploaded& uploaded);
+// The version is empty when the answer does not tell it.
+[[nodiscard]] Result<ObjectVersion> ParsePut(const HttpResponse& answer, const Uploaded& uploaded);
 [[nodiscard]] Status ParseDelete(const HttpResponse& answer);
 [[nodiscard]] Result<cloud::RawPage> ParseList(const HttpResponse& answer);
 

@@ -8,11 +8,10 @@
 
 #include "adapters/cloud_http/answer_check.h"
 #include "adapters/cloud_http/endpoint.h"
-#include "adapters/cloud_http/learned_put_runner.h"
 #include "adapters/cloud_http/list_position.h"
 #include "adapters/cloud_http/write_answer.h"
 #include "adapters/gcs_store/gcs_answers.h"
-#include "base/overloaded.h"
+#include "base/text.h"
 
 namespace nstance::gcs {
 namespace {
@@ -29,11 +28,18 @@ HttpRequest Request(HttpMethod method, std::string url) {
   return request;
 }
 
-std::optional<std::string> Generation(const std::optional<PutCondition>& condition) {
-  if (!condition) return std::nullopt;
-  return std::visit(Overloaded{[](const IfAbsent&) { return std::string("0"); },
-                               [](const IfVersion& same) { return same.version.text; }},
-                    *condition);
+// A version that the store never tells would match nothing, or what is absent.
+Result<std::string> Generation(const ObjectVersion& version) {
+  if (ParseGeneration(version.text) != version) {
+    return Fail(
+        InvalidArgument(fmt::format("{} is not the version of an object", Quote(version.text))));
+  }
+  return version.text;
+}
+
+Result<std::string> Generation(const PutCondition& condition) {
+  if (const auto* same = std::get_if<IfVersion>(&condition)) return Generation(same->version);
+  return "0";
 }
 
 std::unique_ptr<cloud::RequestAuthorizer> MakeAuthorizer(const GcsStore::Deps& deps,
@@ -55,13 +61,13 @@ GcsStore::GcsStore(Deps deps, const GcsOptions& options, GcsAddress address)
       deadline_(options.deadline),
       authorizer_(MakeAuthorizer(deps, options)) {}
 
-Pending GcsStore::Call(HttpRequest request, Instant deadline, Answered answered) {
+Pending GcsStore::Call(HttpRequest request, Answered answered) {
   const auto repeat =
       ChangesSomething(request.method) ? cloud::Repeat::kNever : cloud::Repeat::kRead;
   return cloud::RunCloudCall({.loop = deps_.loop, .http = deps_.http, .authorizer = *authorizer_},
                              {.request = std::move(request),
                               .repeat = repeat,
-                              .deadline = deadline,
+                              .deadline = deps_.loop.Now() + deadline_,
                               .prng = deps_.prng.Fork()},
                              std::move(answered));
 }
@@ -74,20 +80,16 @@ Pending GcsStore::Refuse(Error error, Done<T> done) {
 }
 
 Pending GcsStore::Get(const ObjectKey& key, Done<Object> done) {
-  return GetBy(key, deps_.loop.Now() + deadline_, std::move(done));
-}
-
-Pending GcsStore::GetBy(const ObjectKey& key, Instant deadline, Done<Object> done) {
   HttpRequest request = Request(HttpMethod::kGet, address_.MediaUrl(key));
   request.max_response_bytes = kMaxObjectBytes;
-  return Call(std::move(request), deadline,
-              [key, done = std::move(done)](Result<HttpResponse> answer) mutable {
+  return Call(std::move(request),
+              [key, done = std::move(done)](const Result<HttpResponse>& answer) mutable {
                 done(Under(cloud::Translate(answer, ParseGet), "reading " + key.text()));
               });
 }
 
 Pending GcsStore::Head(const ObjectKey& key, Done<ObjectHead> done) {
-  return Call(Request(HttpMethod::kGet, address_.MetadataUrl(key)), deps_.loop.Now() + deadline_,
+  return Call(Request(HttpMethod::kGet, address_.MetadataUrl(key)),
               [key, done = std::move(done)](Result<HttpResponse> answer) mutable {
                 done(Under(cloud::Translate(answer, ParseHead), "looking at " + key.text()));
               });
@@ -106,50 +108,49 @@ Pending GcsStore::PutUnconditionally(ObjectKey key, std::string bytes, Done<Obje
 }
 
 Pending GcsStore::Write(Upload upload, Done<ObjectVersion> done) {
+  const std::string doing = "writing " + upload.key.text();
   if (upload.bytes.size() > kMaxObjectBytes) {
-    return Refuse(InvalidArgument(fmt::format("writing {}: {} bytes; at most {}", upload.key.text(),
-                                              upload.bytes.size(), kMaxObjectBytes)),
-                  std::move(done));
+    return Refuse(
+        InvalidArgument(fmt::format("{} bytes; at most {}", upload.bytes.size(), kMaxObjectBytes))
+            .Under(doing),
+        std::move(done));
   }
-  HttpRequest request =
-      Request(HttpMethod::kPost, address_.UploadUrl(upload.key, Generation(upload.condition)));
+  std::optional<std::string> generation;
+  if (upload.condition) {
+    auto checked = Generation(*upload.condition);
+    if (!checked) return Refuse(std::move(checked).error().Under(doing), std::move(done));
+    generation = *std::move(checked);
+  }
+  HttpRequest request = Request(HttpMethod::kPost, address_.UploadUrl(upload.key, generation));
   request.headers = {
       {.name = "content-type", .value = std::string(cloud::ContentTypeOf(upload.key.text()))}};
-  request.body = upload.bytes;
-  const Instant deadline = deps_.loop.Now() + deadline_;
-  auto answered = [md5 = cloud::Md5Base64(upload.bytes), condition = std::move(upload.condition)](
-                      const Result<HttpResponse>& answer) -> cloud::LearnedPut::WriteResult {
-    if (!answer) return Fail(cloud::WriteTransportError(answer.error()));
-    return ParsePut(*answer, {.md5_base64 = md5, .condition = condition ? &*condition : nullptr});
-  };
-  cloud::LearnedPutRunner::Calls calls{
-      .write =
-          [this, request = std::move(request), deadline,
-           answered = std::move(answered)](auto written) mutable {
-            return Call(
-                std::move(request), deadline,
-                [answered = std::move(answered), written = std::move(written)](
-                    const Result<HttpResponse>& answer) mutable { written(answered(answer)); });
-          },
-      .read = [this, key = upload.key,
-               deadline](auto read) { return GetBy(key, deadline, std::move(read)); }};
-  return cloud::RunLearnedPut(
-      std::move(calls), std::move(upload.bytes),
-      [key = std::move(upload.key), done = std::move(done)](Result<ObjectVersion> version) mutable {
-        done(Under(std::move(version), "writing " + key.text()));
+  std::string md5 = cloud::Md5Base64(upload.bytes);
+  request.body = std::move(upload.bytes);
+  return Call(
+      std::move(request), [doing, md5 = std::move(md5), condition = std::move(upload.condition),
+                           done = std::move(done)](Result<HttpResponse> answer) mutable {
+        if (!answer) {
+          return done(Fail(cloud::WriteTransportError(std::move(answer).error()).Under(doing)));
+        }
+        done(Under(
+            ParsePut(*answer, {.md5_base64 = md5, .condition = condition ? &*condition : nullptr}),
+            doing));
       });
 }
 
 Pending GcsStore::Delete(DeleteRequest request, Done<void> done) {
+  const std::string doing = "deleting " + request.key.text();
   std::optional<std::string> generation;
-  if (request.version) generation = request.version->text;
-  HttpRequest http = Request(HttpMethod::kDelete, address_.DeleteUrl(request.key, generation));
-  return Call(std::move(http), deps_.loop.Now() + deadline_,
-              [key = std::move(request.key),
-               done = std::move(done)](const Result<HttpResponse>& answer) mutable {
+  if (request.version) {
+    auto checked = Generation(*request.version);
+    if (!checked) return Refuse(std::move(checked).error().Under(doing), std::move(done));
+    generation = *std::move(checked);
+  }
+  return Call(Request(HttpMethod::kDelete, address_.DeleteUrl(request.key, generation)),
+              [doing, done = std::move(done)](const Result<HttpResponse>& answer) mutable {
                 Status status = answer ? ParseDelete(*answer)
                                        : Status(Fail(cloud::WriteTransportError(answer.error())));
-                done(Under(std::move(status), "deleting " + key.text()));
+                done(Under(std::move(status), doing));
               });
 }
 
@@ -165,7 +166,7 @@ Pending GcsStore::List(ListRequest request, Done<ListPage> done) {
   }
   HttpRequest http = Request(HttpMethod::kGet, address_.ListUrl(query));
   http.max_response_bytes = kMaxListBytes;
-  return Call(std::move(http), deps_.loop.Now() + deadline_,
+  return Call(std::move(http),
               [request = std::move(request), position = *std::move(position),
                done = std::move(done)](const Result<HttpResponse>& answer) mutable {
                 const auto check = [&](const HttpResponse& said) -> Result<ListPage> {

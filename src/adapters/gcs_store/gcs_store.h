@@ -62,8 +62,7 @@ class GcsStore final : public ObjectStore {
     std::optional<PutCondition> condition;  // Empty: overwrite.
   };
 
-  [[nodiscard]] Pending Call(HttpRequest request, Instant deadline, Answered answered);
-  [[nodiscard]] Pending GetBy(const ObjectKey& key, Instant deadline, Done<Object> done);
+  [[nodiscard]] Pending Call(HttpRequest request, Answered answered);
   [[nodiscard]] Pending Write(Upload upload, Done<ObjectVersion> done);
   // An answer that needs nobody.
   template <class T>

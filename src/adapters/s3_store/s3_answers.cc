@@ -118,8 +118,7 @@ Result<ObjectHead> ParseHead(const HttpResponse& answer) {
   return ObjectHead{.version = std::move(version), .size = *size};
 }
 
-Result<std::optional<ObjectVersion>> ParsePut(const HttpResponse& answer,
-                                              const PutCondition* condition) {
+Result<ObjectVersion> ParsePut(const HttpResponse& answer, const PutCondition* condition) {
   const S3Error error = ParseError(answer.body);
   if (answer.status != 200) {
     if (error.code == "NoSuchBucket") return Fail(MissingBucket(error));
@@ -134,8 +133,8 @@ Result<std::optional<ObjectVersion>> ParsePut(const HttpResponse& answer,
     return Fail(Unavailable("the store answered 200 with an error" + Describe(error)).MaybeDone());
   }
   std::optional<ObjectVersion> tag = ParseTag(answer.Header("etag"));
-  if (tag && IsTagOfParts(tag->text)) return std::nullopt;
-  return tag;
+  if (!tag || IsTagOfParts(tag->text)) return ObjectVersion{};
+  return *std::move(tag);
 }
 
 Status ParseDelete(const HttpResponse& answer) {

@@ -31,10 +31,10 @@ struct S3Error {
 
 [[nodiscard]] Result<Object> ParseGet(const HttpResponse& answer);
 [[nodiscard]] Result<ObjectHead> ParseHead(const HttpResponse& answer);
-// Empty: applied, and the answer does not tell the version (no tag, a weak one, or one of an upload
-// in parts, which this was not).
-[[nodiscard]] Result<std::optional<ObjectVersion>> ParsePut(const HttpResponse& answer,
-                                                            const PutCondition* condition);
+// The version is empty when the answer does not tell it: no tag, a weak one, or one of an upload in
+// parts, which this was not. `condition` is a null pointer when there was none.
+[[nodiscard]] Result<ObjectVersion> ParsePut(const HttpResponse& answer,
+                                             const PutCondition* condition);
 [[nodiscard]] Status ParseDelete(const HttpResponse& answer);
 [[nodiscard]] Result<cloud::RawPage> ParseList(const HttpResponse& answer);
 

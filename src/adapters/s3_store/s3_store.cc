@@ -9,11 +9,10 @@
 
 #include "adapters/cloud_http/answer_check.h"
 #include "adapters/cloud_http/endpoint.h"
-#include "adapters/cloud_http/learned_put_runner.h"
 #include "adapters/cloud_http/list_position.h"
 #include "adapters/cloud_http/write_answer.h"
 #include "adapters/s3_store/s3_answers.h"
-#include "base/overloaded.h"
+#include "base/text.h"
 
 namespace nstance::s3 {
 namespace {
@@ -21,8 +20,6 @@ namespace {
 constexpr std::size_t kMaxPage = 1'000;
 constexpr std::size_t kMaxListBytes = std::size_t{16} * 1024 * 1024;
 constexpr std::size_t kMaxSmallAnswer = std::size_t{64} * 1024;
-
-std::string Quoted(const ObjectVersion& version) { return "\"" + version.text + "\""; }
 
 HttpRequest Request(HttpMethod method, std::string url) {
   HttpRequest request;
@@ -32,15 +29,19 @@ HttpRequest Request(HttpMethod method, std::string url) {
   return request;
 }
 
-HttpHeader ConditionHeader(const PutCondition& condition) {
-  return std::visit(
-      Overloaded{
-          [](const IfAbsent&) { return HttpHeader{.name = "if-none-match", .value = "*"}; },
-          [](const IfVersion& same) {
-            return HttpHeader{.name = "if-match", .value = Quoted(same.version)};
-          },
-      },
-      condition);
+// A version that no store tells would match nothing, or everything.
+Result<HttpHeader> IfMatch(const ObjectVersion& version) {
+  const std::string quoted = "\"" + version.text + "\"";
+  if (ParseTag(&quoted) != version) {
+    return Fail(
+        InvalidArgument(fmt::format("{} is not the version of an object", Quote(version.text))));
+  }
+  return HttpHeader{.name = "if-match", .value = quoted};
+}
+
+Result<HttpHeader> ConditionHeader(const PutCondition& condition) {
+  if (const auto* same = std::get_if<IfVersion>(&condition)) return IfMatch(same->version);
+  return HttpHeader{.name = "if-none-match", .value = "*"};
 }
 
 }  // namespace
@@ -57,13 +58,13 @@ S3Store::S3Store(Deps deps, const S3Options& options, S3Address address)
       conditional_delete_(options.conditional_delete),
       authorizer_(deps.credentials, address_.region(), "s3") {}
 
-Pending S3Store::Call(HttpRequest request, Instant deadline, Answered answered) {
+Pending S3Store::Call(HttpRequest request, Answered answered) {
   const auto repeat =
       ChangesSomething(request.method) ? cloud::Repeat::kNever : cloud::Repeat::kRead;
   return cloud::RunCloudCall({.loop = deps_.loop, .http = deps_.http, .authorizer = authorizer_},
                              {.request = std::move(request),
                               .repeat = repeat,
-                              .deadline = deadline,
+                              .deadline = deps_.loop.Now() + deadline_,
                               .prng = deps_.prng.Fork()},
                              std::move(answered));
 }
@@ -76,20 +77,16 @@ Pending S3Store::Refuse(Error error, Done<T> done) {
 }
 
 Pending S3Store::Get(const ObjectKey& key, Done<Object> done) {
-  return GetBy(key, deps_.loop.Now() + deadline_, std::move(done));
-}
-
-Pending S3Store::GetBy(const ObjectKey& key, Instant deadline, Done<Object> done) {
   HttpRequest request = Request(HttpMethod::kGet, address_.ObjectUrl(key));
   request.max_response_bytes = kMaxObjectBytes;
-  return Call(std::move(request), deadline,
-              [key, done = std::move(done)](Result<HttpResponse> answer) mutable {
+  return Call(std::move(request),
+              [key, done = std::move(done)](const Result<HttpResponse>& answer) mutable {
                 done(Under(cloud::Translate(answer, ParseGet), "reading " + key.text()));
               });
 }
 
 Pending S3Store::Head(const ObjectKey& key, Done<ObjectHead> done) {
-  return Call(Request(HttpMethod::kHead, address_.ObjectUrl(key)), deps_.loop.Now() + deadline_,
+  return Call(Request(HttpMethod::kHead, address_.ObjectUrl(key)),
               [key, done = std::move(done)](Result<HttpResponse> answer) mutable {
                 done(Under(cloud::Translate(answer, ParseHead), "looking at " + key.text()));
               });
@@ -108,54 +105,46 @@ Pending S3Store::PutUnconditionally(ObjectKey key, std::string bytes, Done<Objec
 }
 
 Pending S3Store::Write(Upload upload, Done<ObjectVersion> done) {
+  const std::string doing = "writing " + upload.key.text();
   if (upload.bytes.size() > kMaxObjectBytes) {
-    return Refuse(InvalidArgument(fmt::format("writing {}: {} bytes; at most {}", upload.key.text(),
-                                              upload.bytes.size(), kMaxObjectBytes)),
-                  std::move(done));
+    return Refuse(
+        InvalidArgument(fmt::format("{} bytes; at most {}", upload.bytes.size(), kMaxObjectBytes))
+            .Under(doing),
+        std::move(done));
   }
   HttpRequest request = Request(HttpMethod::kPut, address_.ObjectUrl(upload.key));
   request.headers = {
       {.name = "content-type", .value = std::string(cloud::ContentTypeOf(upload.key.text()))},
       {.name = "content-md5", .value = cloud::Md5Base64(upload.bytes)}};
-  if (upload.condition) request.headers.push_back(ConditionHeader(*upload.condition));
-  request.body = upload.bytes;
-  const Instant deadline = deps_.loop.Now() + deadline_;
-  cloud::LearnedPutRunner::Calls calls{
-      .write =
-          [this, request = std::move(request), deadline,
-           condition = std::move(upload.condition)](auto written) mutable {
-            return Call(
-                std::move(request), deadline,
-                [condition = std::move(condition),
-                 written = std::move(written)](Result<HttpResponse> answer) mutable {
-                  if (!answer) {
-                    return written(Fail(cloud::WriteTransportError(std::move(answer).error())));
-                  }
-                  written(ParsePut(*answer, condition ? &*condition : nullptr));
-                });
-          },
-      .read = [this, key = upload.key,
-               deadline](auto read) { return GetBy(key, deadline, std::move(read)); }};
-  return cloud::RunLearnedPut(
-      std::move(calls), std::move(upload.bytes),
-      [key = std::move(upload.key), done = std::move(done)](Result<ObjectVersion> version) mutable {
-        done(Under(std::move(version), "writing " + key.text()));
-      });
+  if (upload.condition) {
+    auto header = ConditionHeader(*upload.condition);
+    if (!header) return Refuse(std::move(header).error().Under(doing), std::move(done));
+    request.headers.push_back(*std::move(header));
+  }
+  request.body = std::move(upload.bytes);
+  return Call(std::move(request), [doing, condition = std::move(upload.condition),
+                                   done = std::move(done)](Result<HttpResponse> answer) mutable {
+    if (!answer) {
+      return done(Fail(cloud::WriteTransportError(std::move(answer).error()).Under(doing)));
+    }
+    done(Under(ParsePut(*answer, condition ? &*condition : nullptr), doing));
+  });
 }
 
 Pending S3Store::Delete(DeleteRequest request, Done<void> done) {
+  const std::string doing = "deleting " + request.key.text();
   HttpRequest http = Request(HttpMethod::kDelete, address_.ObjectUrl(request.key));
   if (request.version && conditional_delete_ == ConditionalDelete::kIfMatch) {
-    http.headers.push_back({.name = "if-match", .value = Quoted(*request.version)});
+    auto header = IfMatch(*request.version);
+    if (!header) return Refuse(std::move(header).error().Under(doing), std::move(done));
+    http.headers.push_back(*std::move(header));
   }
-  return Call(
-      std::move(http), deps_.loop.Now() + deadline_,
-      [key = std::move(request.key), done = std::move(done)](Result<HttpResponse> answer) mutable {
-        Status status = answer
-                            ? ParseDelete(*answer)
-                            : Status(Fail(cloud::WriteTransportError(std::move(answer).error())));
-        done(Under(std::move(status), "deleting " + key.text()));
-      });
+  return Call(std::move(http),
+              [doing, done = std::move(done)](const Result<HttpResponse>& answer) mutable {
+                Status status = answer ? ParseDelete(*answer)
+                                       : Status(Fail(cloud::WriteTransportError(answer.error())));
+                done(Under(std::move(status), doing));
+              });
 }
 
 Pending S3Store::List(ListRequest request, Done<ListPage> done) {
@@ -169,16 +158,15 @@ Pending S3Store::List(ListRequest request, Done<ListPage> done) {
   }
   HttpRequest http = Request(HttpMethod::kGet, address_.BucketUrl(query));
   http.max_response_bytes = kMaxListBytes;
-  return Call(std::move(http), deps_.loop.Now() + deadline_,
-              [request = std::move(request), position = *std::move(position),
-               done = std::move(done)](Result<HttpResponse> answer) mutable {
-                const auto check = [&](const HttpResponse& said) -> Result<ListPage> {
-                  ASSIGN_OR_RETURN(cloud::RawPage raw, ParseList(said));
-                  return CheckPage(std::move(raw), request, position);
-                };
-                Result<ListPage> page = cloud::Translate(answer, check);
-                done(Under(std::move(page), "listing " + request.prefix));
-              });
+  return Call(std::move(http), [request = std::move(request), position = *std::move(position),
+                                done = std::move(done)](Result<HttpResponse> answer) mutable {
+    const auto check = [&](const HttpResponse& said) -> Result<ListPage> {
+      ASSIGN_OR_RETURN(cloud::RawPage raw, ParseList(said));
+      return CheckPage(std::move(raw), request, position);
+    };
+    Result<ListPage> page = cloud::Translate(answer, check);
+    done(Under(std::move(page), "listing " + request.prefix));
+  });
 }
 
 }  // namespace nstance::s3

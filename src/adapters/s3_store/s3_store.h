@@ -4,8 +4,7 @@
 //   - a write is sent once, with its condition as `If-None-Match: *` or `If-Match: "<tag>"` and
 //   with
 //     Content-MD5; whatever comes back is translated into the normal form of the port
-//   - a write that was answered without a usable tag is followed by a read that learns the version,
-//     within the same deadline
+//   - a write that was answered without a usable tag is applied, without a version
 //   - reads and listings are repeated up to three times while the store has passing trouble, with
 //     jitter, inside the deadline
 //   - redirects are never followed, and credentials are sent to the configured host only
@@ -21,7 +20,6 @@
 #include "adapters/aws_credentials/aws_authorizer.h"
 #include "adapters/aws_credentials/aws_credentials.h"
 #include "adapters/cloud_http/cloud_call_runner.h"
-#include "adapters/cloud_http/learned_put.h"
 #include "adapters/s3_store/s3_address.h"
 #include "base/prng.h"
 #include "ports/http.h"
@@ -64,8 +62,7 @@ class S3Store final : public ObjectStore {
     std::optional<PutCondition> condition;  // Empty: overwrite.
   };
 
-  [[nodiscard]] Pending Call(HttpRequest request, Instant deadline, Answered answered);
-  [[nodiscard]] Pending GetBy(const ObjectKey& key, Instant deadline, Done<Object> done);
+  [[nodiscard]] Pending Call(HttpRequest request, Answered answered);
   [[nodiscard]] Pending Write(Upload upload, Done<ObjectVersion> done);
   // An answer that needs nobody.
   template <class T>
