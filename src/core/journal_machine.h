@@ -8,16 +8,13 @@
 //   - the first write is the take-over: epoch + 1 on what was just read; TookOver comes after it is
 //     confirmed, and no change is written before
 //   - group commit: everything submitted in one turn of the loop, or while a write is under way,
-//   goes
-//     into one write
+//     goes into one write
 //   - closing (kLazy) forces no write: it rides with the next one, or 1 s later
 //   - what does not fit waits, and is tried again with the next write, when 64 places were freed,
-//   or
-//     1 s after the last try if any was
+//     or 1 s after the last try if any was
 //   - a change is answered only once the store has confirmed the write that holds it, or a
-//   read-back
-//     has shown it; an ambiguous write is read back before anything else, and if it has not landed
-//     the *same bytes* are sent again, so that at most one of them can land
+//     read-back has shown it; an ambiguous write is read back before anything else, and if it has
+//     not landed the *same bytes* are sent again, so that at most one of them can land
 //   - a journal that somebody else wrote ends the machine: Lost, and no write ever after
 //   - no write starts when the lease leaves no time for it (Budget::kSpent)
 //

@@ -9,16 +9,14 @@
 //   - a follower acts on bytes that it has seen unchanged for max(own lease, the record's lease) on
 //     its own clock; wall clocks are written, never compared
 //   - a missing, corrupt or foreign record counts as expired after one full lease of unchanged
-//   bytes;
-//     a missing one at once in a bucket that the owner knows to be new
+//     bytes; a missing one at once in a bucket that the owner knows to be new
 //   - a released record may be taken at once; every acquisition waits 0 to renew/2 longer, by
-//   chance
+//     chance
 //   - a holder's deadline is (the moment *before* the last confirmed write was sent) + lease -
-//   margin;
-//     at the deadline it steps down by itself, and a write without confirmation moves nothing
+//     margin; at the deadline it steps down by itself, and a write without confirmation moves
+//     nothing
 //   - an ambiguous or refused write is followed by a read and by nothing else: our write id means
-//   that
-//     it landed, our incarnation that we still hold, anything else that we do not
+//     that it landed, our incarnation that we still hold, anything else that we do not
 //   - the holder is id and incarnation: another process with the same id is a rival
 //   - a process that could not use the lease (take-over failed, acquired too late, deadline missed
 //     twice in a row) leaves it alone for 10 to 20 s, twice as long each further time up to 80 to

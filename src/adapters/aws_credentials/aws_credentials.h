@@ -6,8 +6,7 @@
 //   - new keys are fetched 5 minutes before the old ones expire, by one fetch at a time, while the
 //     old ones are in use; a fetch that fails leaves them in use until they expire
 //   - secret keys and session tokens live in crypto::Secret; neither they nor any token appears in
-//   an
-//     error or a log line
+//     an error or a log line
 //
 // Lives on one loop, like everything that it is given.
 #pragma once

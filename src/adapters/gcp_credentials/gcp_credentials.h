@@ -4,8 +4,7 @@
 //   - a key file that is named is used; an unusable one is an error and never leads to the metadata
 //     server, or the process would act as somebody else
 //   - a new token is fetched 5 minutes before the old one expires, by one fetch at a time, while
-//   the
-//     old one is in use; a fetch that fails leaves it in use until it expires
+//     the old one is in use; a fetch that fails leaves it in use until it expires
 //   - tokens and keys live in crypto::Secret and appear in no error and no log line
 //
 // Lives on one loop, like everything that it is given.

@@ -2,11 +2,9 @@
 //
 // Guarantees, each held by a test:
 //   - a write is sent once, with its condition as ifGenerationMatch; whatever comes back is
-//   translated
-//     into the normal form of the port, and the digest that the store tells is compared
+//     translated into the normal form of the port, and the digest that the store tells is compared
 //   - a write that was answered without a generation is followed by a read that learns it, within
-//   the
-//     same deadline
+//     the same deadline
 //   - reads and listings are repeated up to three times while the store has passing trouble, with
 //     jitter, inside the deadline
 //   - redirects are never followed; tokens are sent to Google only, never to an explicit endpoint

@@ -2,8 +2,7 @@
 //
 // Guarantees, each held by a test:
 //   - a write is sent once, with its condition as `If-None-Match: *` or `If-Match: "<tag>"` and
-//   with
-//     Content-MD5; whatever comes back is translated into the normal form of the port
+//     with Content-MD5; whatever comes back is translated into the normal form of the port
 //   - a write that was answered without a usable tag is applied, without a version
 //   - reads and listings are repeated up to three times while the store has passing trouble, with
 //     jitter, inside the deadline
