@@ -1,7 +1,7 @@
 // The shard journal, `journal/{shard}.json`: the fence, and the open intents.
 //
-//   {"version":1,"cluster_id","shard","epoch","seq","write_id","holder","updated_at","intents":[...],
-//    "audit_head"?,<unknown keys>,"checksum"}
+//   {"version":1,"cluster_id","shard","epoch","seq","write_id","holder","updated_at",
+//    "intents":[...],"audit_head"?,<unknown keys>,"checksum"}
 //
 // A new leader rewrites the journal with epoch + 1 before its first effect, by compare-and-swap. So
 // an older leader's late write either landed before, and is seen, or loses. Every write has seq + 1

@@ -18,25 +18,25 @@
 //   - a journal that somebody else wrote ends the machine: Lost, and no write ever after
 //   - no write starts when the lease leaves no time for it (Budget::kSpent)
 //
-//   state       | event                                     | next        | step
-//   ------------+-------------------------------------------+-------------+----------------------------
-//   new         | Start                                     | taking over | Read
-//   taking over | read: a journal                           | taking over | Write(epoch + 1)
-//   taking over | read: none, no record carries an epoch    | taking over | Write(epoch 1),
-//   create-only taking over | read: none, but records do; corrupt;      | ended       | Refused
-//               |   another cluster's or shard's            |             |
-//   taking over | write: applied; read back: our write      | open        | TookOver
-//   taking over | write: conflict or maybe done             | taking over | Read
-//   taking over | read back: what the write was based on    | taking over | Write(same bytes),
-//   later taking over | read back: anything else                  | taking over | Write(epoch + 1
-//   of that) open        | Submit                                    | open        | wake at the
-//   end of the turn open        | OnTime: something is due                  | open        | Write
-//   open        | write: applied; read back: our write      | open        | answers
-//   open        | write: conflict or maybe done             | open        | Read
-//   open        | read back: what the write was based on    | open        | Write(same bytes),
-//   later open        | read back: older than that                | open        | Read, later; 10
-//   s: Lost open        | read back: anything else                  | ended       | Lost any | not
-//   done, read failed, budget spent       | same        | the same again, later
+//   state       | event                                  | next        | step
+//   ------------+----------------------------------------+-------------+-------------------------
+//   new         | Start                                  | taking over | Read
+//   taking over | read: a journal                        | taking over | Write(epoch + 1)
+//   taking over | read: none, no record carries an epoch | taking over | Write(epoch 1), new
+//   taking over | read: none, but records do; corrupt;   | ended       | Refused
+//               |   another cluster's or shard's         |             |
+//   taking over | write: applied; read back: our write   | open        | TookOver
+//   taking over | write: conflict or maybe done          | taking over | Read
+//   taking over | read back: what the write was based on | taking over | Write(same bytes), later
+//   taking over | read back: anything else               | taking over | Write(epoch + 1 of that)
+//   open        | Submit                                 | open        | wake at end of turn
+//   open        | OnTime: something is due               | open        | Write
+//   open        | write: applied; read back: our write   | open        | answers
+//   open        | write: conflict or maybe done          | open        | Read
+//   open        | read back: what the write was based on | open        | Write(same bytes), later
+//   open        | read back: older than that             | open        | Read, later; 10 s: Lost
+//   open        | read back: anything else               | ended       | Lost
+//   any         | not done, read failed, budget spent    | same        | the same again, later
 //
 // An answer that nobody asked for is our own mistake, and a CHECK.
 #pragma once

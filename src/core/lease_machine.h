@@ -30,7 +30,7 @@
 // bytes in any case, to know who else wrote.
 //
 //   role      | event                                        | next      | step
-//   ----------+----------------------------------------------+-----------+---------------------------
+//   ----------+----------------------------------------------+-----------+-------------------------
 //   new       | Start                                        | standby   | Read
 //   standby   | OnTime: poll due or lease run out            | standby   | Read
 //   standby   | read: not yet free                           | standby   | wait
@@ -39,8 +39,7 @@
 //   standby   | write: applied, but past its deadline        | standby   | Read, hold back
 //   standby   | write: conflict or maybe done                | standby   | Read
 //   standby   | Stop                                         | stopped   | Stopped (releasing if
-//   the
-//             |                                              |           | record may be ours)
+//             |                                              |           | the record may be ours)
 //   holding   | OnTime: renew due                            | holding   | Write(renew)
 //   holding   | write: applied; read: our write              | holding   | deadline moves
 //   holding   | write: conflict or maybe done                | holding   | Read

@@ -2,7 +2,7 @@
 // it.
 //
 //   state           | event                              | next            | command
-//   ----------------+------------------------------------+-----------------+------------------------
+//   ----------------+------------------------------------+-----------------+-----------------------
 //   new             | Start; keys in the environment     | done            | Finish(keys)
 //   new             | Start; web identity is set         | identity_token  | ReadFile
 //   new             | Start; container with a token file | container_token | ReadFile
