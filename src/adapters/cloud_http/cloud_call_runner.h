@@ -18,9 +18,9 @@ class CloudCallRunner final {
     RequestAuthorizer& authorizer;
   };
   struct Call {
-    HttpRequest request;  // Its deadline is set by the runner.
+    HttpRequest request = {};  // Its deadline is set by the runner.
     Repeat repeat = Repeat::kNever;
-    Instant deadline;
+    Instant deadline = {};
     Prng prng;
   };
   using Done = std::move_only_function<void(Result<HttpResponse>)>;

@@ -14,9 +14,9 @@ inline constexpr Duration kRefreshPause = Duration::Seconds(20);
 
 struct CredentialState {
   bool present = false;
-  std::optional<Timestamp> expires_at;  // Empty: never.
+  std::optional<Timestamp> expires_at = {};  // Empty: never.
   bool fetching = false;
-  Instant last_fetch_end;  // When the last fetch ended, if one did since the present one came.
+  Instant last_fetch_end = {};  // When the last fetch ended, if one did since the present one came.
 };
 
 struct RefreshDecision {

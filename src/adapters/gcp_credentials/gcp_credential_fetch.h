@@ -35,7 +35,7 @@ struct GcpToken {
 };
 
 struct GcpSettings {
-  std::string key_file;  // GOOGLE_APPLICATION_CREDENTIALS; empty: the metadata server.
+  std::string key_file = {};  // GOOGLE_APPLICATION_CREDENTIALS; empty: the metadata server.
   // GCE_METADATA_HOST, "host" or "host:port"; or the fixed address.
   std::string metadata_host = "169.254.169.254";
   std::string scope = "https://www.googleapis.com/auth/cloud-platform";

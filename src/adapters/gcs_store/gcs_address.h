@@ -12,9 +12,9 @@
 namespace nstance::gcs {
 
 struct GcsOptions {
-  std::string bucket;
+  std::string bucket = {};
   // Empty: Google's. One that is set is taken for an emulator: requests carry no credentials.
-  std::string endpoint;
+  std::string endpoint = {};
   // Of one call of the port.
   Duration deadline = Duration::Seconds(3);
 };

@@ -22,9 +22,9 @@ enum class Addressing : std::uint8_t {
 enum class ConditionalDelete : std::uint8_t { kPlain, kIfMatch };
 
 struct S3Options {
-  std::string bucket;
-  std::string region;    // Empty: "us-east-1".
-  std::string endpoint;  // Empty: that of AWS in the region.
+  std::string bucket = {};
+  std::string region = {};    // Empty: "us-east-1".
+  std::string endpoint = {};  // Empty: that of AWS in the region.
   Addressing addressing = Addressing::kAutomatic;
   ConditionalDelete conditional_delete = ConditionalDelete::kPlain;
   // Of one call of the port.
