@@ -37,7 +37,7 @@
 //
 // Guarantees, each held by a test:
 //   - a store that breaks one of the rules 1 to 6 is refused, with a message that says the rule in
-//   words
+//     words
 //   - errors alone never refuse a store: they prove nothing (kUnreachable)
 //   - losers of a race may be told 409, 412, 500 or nothing at all
 #pragma once
