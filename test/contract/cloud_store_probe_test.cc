@@ -3,6 +3,7 @@
 #include <optional>
 #include <string>
 
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 
 #include "adapters/secure_random/system_random.h"
