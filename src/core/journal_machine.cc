@@ -109,7 +109,7 @@ void JournalMachine::ReadForTakeOver(const std::optional<Found>& found, const In
     step.news = JournalStep::Refused{std::move(next).error()};
     return;
   }
-  if (found) *next = TakeOver(*std::move(next), StampOf(in));
+  if (found) next = TakeOver(*std::move(next), StampOf(in));
   std::string bytes = EncodeJournal(*next);
   draft_ = Draft{.table = JournalTable(*std::move(next), options_.limits),
                  .bytes = std::move(bytes),
@@ -200,6 +200,7 @@ void JournalMachine::Plan(const Input& in, JournalStep& step) {
   std::ranges::stable_partition(waiting_,
                                 [](const Waiting& w) { return !OpensIntent(w.submission.change); });
   std::vector<JournalChange> changes;
+  changes.reserve(waiting_.size());
   for (const Waiting& waiting : waiting_) changes.push_back(waiting.submission.change);
   JournalDraft plan = table_->Plan(changes, StampOf(in));
   planned_at_ = in.now;

@@ -110,7 +110,7 @@ class JournalMachine {
   struct Input {
     Instant now;
     Timestamp wall_now;
-    Entropy entropy;  // Fresh from SecureRandom for every event: the write id.
+    Entropy entropy{};  // Fresh from SecureRandom for every event: the write id.
     Budget budget = Budget::kSpent;
   };
   struct Found {

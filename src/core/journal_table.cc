@@ -101,7 +101,7 @@ ChangeResult JournalTable::Replace(std::size_t at, Intent intent, const Note& no
   return {.fate = ChangeResult::Fate::kMade, .id = old.id};
 }
 
-ChangeResult JournalTable::Make(const JournalChange& change, Index& index, std::string id) {
+ChangeResult JournalTable::Make(const JournalChange& change, Index& index, const std::string& id) {
   CHECK(!change.id.empty() || change.intent, "an empty change");
   auto at = index.end();
   if (!change.id.empty()) {
@@ -117,7 +117,7 @@ ChangeResult JournalTable::Make(const JournalChange& change, Index& index, std::
   }
   Intent intent = *change.intent;
   const bool same = change.identity == JournalChange::Identity::kSame;
-  intent.id = same ? change.id : std::move(id);
+  intent.id = same ? change.id : id;
   if (!same) intent.epoch = journal_.epoch;
   const Note note{.brake = change.brake, .bytes = EncodeIntent(intent).size() + 1};
   if (note.bytes > limits_.intent_bytes) return {.fate = ChangeResult::Fate::kTooLarge};

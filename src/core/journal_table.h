@@ -101,7 +101,7 @@ class JournalTable {
 
   void Count(const Intent& intent, const Note& note);
   void Discount(const Intent& intent, const Note& note);
-  [[nodiscard]] ChangeResult Make(const JournalChange& change, Index& index, std::string id);
+  [[nodiscard]] ChangeResult Make(const JournalChange& change, Index& index, const std::string& id);
   [[nodiscard]] ChangeResult Open(Intent intent, const Note& note);
   [[nodiscard]] ChangeResult Replace(std::size_t at, Intent intent, const Note& note);
   void DropClosed();

@@ -129,7 +129,7 @@ class LeaseMachine {
   struct Input {
     Instant now;
     Timestamp wall_now;
-    Entropy entropy;
+    Entropy entropy{};
   };
   struct Found {
     std::string bytes;

@@ -343,7 +343,7 @@ Finding Judge(const Script& script, const Sights& sights) {
       return JudgeRace(round, {.first = 0, .rivals = rivals, .stands = -1});
     }
     case 2: {
-      const Finding ready = Accepted(round, 0, 1);
+      Finding ready = Accepted(round, 0, 1);
       if (ready.what != Finding::What::kHolds) return ready;
       const int rivals = static_cast<int>(script.batches.at(2).size());
       return JudgeRace(round, {.first = 2, .rivals = rivals, .stands = 0});

@@ -33,7 +33,7 @@ std::string Table(const StoreProbeReport& report) {
 }
 
 class CloudStoreProbeTest : public testing::TestWithParam<Expected> {
- protected:
+ public:
   void SetUp() override {
     auto made = CloudStoresUnderTest::Make(GetParam().peer);
     if (!made && made.error().code == Code::kNotFound) GTEST_SKIP() << made.error().message;

@@ -88,7 +88,7 @@ INSTANTIATE_TEST_SUITE_P(Peers, StorePeerTest,
                          });
 
 class ToxiproxyTest : public testing::Test {
- protected:
+ public:
   void SetUp() override {
     auto started = Toxiproxy::Start();
     if (!started && started.error().code == Code::kNotFound) {

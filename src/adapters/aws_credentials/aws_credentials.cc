@@ -53,7 +53,7 @@ AwsCredentials::AwsCredentials(Deps deps, AwsSettings settings)
       settings_(std::move(settings)),
       cache_(deps_.loop, [this](auto done) { return Fetch(std::move(done)); }) {}
 
-AwsCredentials::AwsCredentials(Deps deps)
+AwsCredentials::AwsCredentials(const Deps& deps)
     : AwsCredentials(deps, ReadAwsSettings(deps.environment)) {}
 
 Pending AwsCredentials::Fetch(cloud::CachedCredential<AwsKeys>::Fetched done) {

@@ -36,7 +36,7 @@ class AwsCredentials final {
 
   AwsCredentials(Deps deps, AwsSettings settings);
   // As the environment says.
-  explicit AwsCredentials(Deps deps);
+  explicit AwsCredentials(const Deps& deps);
 
   // Answers later on the loop; the Pending does not outlive this object.
   [[nodiscard]] Pending Get(Done done) { return cache_.Get(std::move(done)); }

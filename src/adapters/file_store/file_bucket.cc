@@ -98,7 +98,7 @@ Result<std::string> ReadAll(int file, std::string_view key) {
   if (::fstat(file, &about) == 0 && about.st_size > 0) {
     bytes.reserve(std::min(static_cast<std::size_t>(about.st_size), ObjectStore::kMaxObjectBytes));
   }
-  std::array<char, 65'536> buffer;
+  std::array<char, 65'536> buffer{};
   for (;;) {
     const ssize_t count = ::read(file, buffer.data(), buffer.size());
     if (count < 0 && errno == EINTR) continue;
@@ -455,7 +455,7 @@ Status FileBucket::Remove(const Place& place, const DeleteRequest& request,
 struct FileBucket::Listing {
   const std::string& prefix;
   const std::string& after;
-  std::size_t limit;
+  std::size_t limit = 0;
   ListPage page = {};
 
   struct Entry {
@@ -486,6 +486,7 @@ struct FileBucket::Listing {
   [[nodiscard]] static std::vector<Entry> ReadFolder(DIR* stream, const std::string& folder) {
     std::vector<Entry> entries;
     const int directory = ::dirfd(stream);
+    CHECK(directory >= 0, "a folder that was opened has a descriptor");
     // NOLINTNEXTLINE(concurrency-mt-unsafe): the stream belongs to this call alone.
     while (const dirent* found = ::readdir(stream)) {
       const std::string_view name = found->d_name;

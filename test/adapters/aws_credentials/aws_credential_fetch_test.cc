@@ -253,7 +253,7 @@ TEST(AwsCredentialFetchDeathTest, AnEventThatNobodyExpectsIsOurOwnMistake) {
 
 // Metadata as a whole, in simulated time.
 class AwsCredentialsTest : public testing::Test {
- protected:
+ public:
   static Result<HttpResponse> Metadata(const HttpRequest& request, const std::string& keys) {
     if (request.url.ends_with("/token")) return Reply(200, "imds-token");
     if (request.url.ends_with("/security-credentials/")) return Reply(200, "role");

@@ -37,7 +37,7 @@ RawHttpServer::Script Serve(std::function<std::string(const RawRequest&)> answer
 }
 
 class AwsEndpointsTest : public testing::Test {
- protected:
+ public:
   Result<std::shared_ptr<const AwsKeys>> Fetch(std::map<std::string, std::string> variables) {
     cloud::Environment environment = cloud::Environment::OfProcess();
     environment.variable =

@@ -155,7 +155,7 @@ class SlowAuthorizer final : public RequestAuthorizer {
 };
 
 class CloudCallRunnerTest : public testing::Test {
- protected:
+ public:
   std::optional<Result<HttpResponse>> Run(RequestAuthorizer& authorizer, Repeat repeat) {
     std::optional<Result<HttpResponse>> answer;
     HttpRequest request;

@@ -19,7 +19,7 @@ using test::ScriptedHttp;
 ObjectKey Key(std::string_view text) { return ObjectKey::Parse(text).value(); }
 
 class GcsRequestsTest : public testing::Test {
- protected:
+ public:
   void Make(const GcsOptions& options) {
     store = GcsStore::Make(
                 {.loop = loop, .http = http, .credentials = credentials, .prng = Prng(1)}, options)

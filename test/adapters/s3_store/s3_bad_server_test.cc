@@ -30,7 +30,7 @@ constexpr std::string_view kSecret = "CANARY/secret+key";
 ObjectKey Key(std::string_view text) { return ObjectKey::Parse(text).value(); }
 
 class S3BadServerTest : public testing::Test {
- protected:
+ public:
   S3Store& Store(const RawHttpServer& server, Duration deadline = Duration::Seconds(20)) {
     store_ =
         S3Store::Make({.loop = loop, .http = http, .credentials = credentials, .prng = Prng(1)},

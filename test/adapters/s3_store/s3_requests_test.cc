@@ -20,7 +20,7 @@ using test::ScriptedHttp;
 ObjectKey Key(std::string_view text) { return ObjectKey::Parse(text).value(); }
 
 class S3RequestsTest : public testing::Test {
- protected:
+ public:
   S3RequestsTest() { Make({.bucket = "bucket", .region = "eu-west-1"}); }
 
   void Make(const S3Options& options) {
