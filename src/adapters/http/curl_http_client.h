@@ -37,6 +37,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "adapters/real_loop/real_loop.h"
 #include "ports/http.h"
@@ -65,6 +66,8 @@ struct HttpClientOptions {
   std::string client_certificate = {};
   std::string client_key = {};
 
+  // Addresses of names that are not looked up: "host:port:address[,address...]".
+  std::vector<std::string> fixed_addresses = {};
   // "http://host:port"; empty: none, whatever the environment says.
   std::string proxy = {};
   std::string user_agent = "nstance";
