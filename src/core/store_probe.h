@@ -19,7 +19,7 @@
 // verdict.
 //
 //   state     | event                                | next     | command
-//   ----------+--------------------------------------+----------+--------------------------------------
+//   ----------+--------------------------------------+----------+---------------------------------
 //   new       | Start                                | asking   | Ask(first batch)
 //   asking    | an answer, others outstanding        | asking   | Nothing
 //   asking    | the last answer, script goes on      | asking   | Ask(next batch)

@@ -12,8 +12,10 @@
 //
 // Codes: kUnavailable (could not connect, connection lost, malformed answer), kDeadlineExceeded,
 // kResourceExhausted (answer above its limit; client's queue full, then kNotDone), kInvalidArgument
-// (malformed request), kPermissionDenied (TLS: the peer is not who it should be). An HTTP status is
-// no error here: 404 and 500 are answers, and the caller decides what they mean.
+// (malformed request), kPermissionDenied (TLS: the peer is not who it should be),
+// kFailedPrecondition (a redirect or an address that the request does not allow; our own
+// certificate is unusable). An HTTP status is no error here: 404 and 500 are answers, and the
+// caller decides what they mean.
 #pragma once
 
 #include <cstddef>
@@ -37,44 +39,63 @@ enum class HttpMethod : std::uint8_t { kGet, kHead, kPut, kPost, kPatch, kDelete
 }
 
 struct HttpHeader {
-  std::string name;
-  std::string value;
+  std::string name = {};
+  std::string value = {};
 };
 
 // AWS Signature Version 4. The adapter signs with what is given here and sends no other
-// credentials.
+// credentials: the request must not bring `authorization`, `date` or its own x-amz-date,
+// x-amz-security-token and x-amz-content-sha256, and may not be redirected.
 struct AwsSignature {
-  std::string access_key;
-  std::string secret_key;
-  std::string session_token;  // Empty: none.
-  std::string region;
-  std::string service;
+  std::string access_key = {};
+  std::string secret_key = {};
+  std::string session_token = {};  // Empty: none.
+  std::string region = {};
+  std::string service = {};
+};
+
+// Where a redirect may lead. Never to plain HTTP from HTTPS.
+enum class HttpRedirectScope : std::uint8_t {
+  kSameHost,  // The same host and port, or from its plain to its secure default port.
+  kAnyHost,  // Another host sees neither a header that could hold a credential nor our certificate.
+};
+
+// Which addresses a request may reach, however a name resolves.
+enum class HttpAddresses : std::uint8_t {
+  kAny,
+  kNotLinkLocal,  // Not 169.254.0.0/16 and fe80::/10, where clouds answer with credentials.
 };
 
 struct HttpRequest {
   HttpMethod method = HttpMethod::kGet;
-  // http:// or https://, path percent-encoded by the caller. The query is sorted when it is signed.
-  std::string url;
-  std::vector<HttpHeader> headers;
-  std::string body;
+  // http:// or https://, ASCII, path and query percent-encoded by the caller, without user name and
+  // fragment. When it is signed the path and the query are brought into the form that AWS signs.
+  std::string url = {};
+  // Names are tokens, values hold no control characters. What belongs to the connection (host,
+  // content-length, transfer-encoding, connection, expect, ...) is the adapter's and refused here.
+  std::vector<HttpHeader> headers = {};
+  // Not for GET and HEAD.
+  std::string body = {};
 
   // From the call to the last byte of the answer, the time spent in the queue included. For
   // streams: until the answer's headers.
   Duration deadline = Duration::Seconds(30);
-  // Streams only: longest silence between two pieces of the body. Zero: no limit.
-  Duration idle_limit;
-  // Of the body; for streams, of what waits to be handed over.
+  // Streams only: longest silence before a piece of the body, then kDeadlineExceeded. Zero: no
+  // limit.
+  Duration idle_limit = {};
+  // Of the body; for streams, of what waits to be handed over (one piece may exceed it).
   std::size_t max_response_bytes = std::size_t{1} * 1024 * 1024;
-  // How many redirects to follow; 0 hands 3xx to the caller. Only for GET and HEAD, never to plain
-  // HTTP from HTTPS, and credentials stay with the first host.
+  // How many redirects to follow; 0 hands 3xx to the caller. Only for GET and HEAD.
   int max_redirects = 0;
-  std::optional<AwsSignature> aws_signature;
+  HttpRedirectScope redirect_scope = HttpRedirectScope::kSameHost;
+  HttpAddresses addresses = HttpAddresses::kAny;
+  std::optional<AwsSignature> aws_signature = {};
 };
 
 struct HttpResponse {
   int status = 0;
-  std::vector<HttpHeader> headers;
-  std::string body;
+  std::vector<HttpHeader> headers = {};
+  std::string body = {};
 
   // The first header of that name (lower case), or null pointer.
   [[nodiscard]] const std::string* Header(std::string_view name) const {
@@ -85,7 +106,8 @@ struct HttpResponse {
   }
 };
 
-// Events of a stream, in this order: head once, then data any number of times, then end once.
+// Events of a stream, in this order: head once, then data any number of times, then end once. Any
+// of them may be left empty.
 struct HttpStreamEvents {
   std::move_only_function<void(HttpResponse head)> head;  // Body empty.
   std::move_only_function<void(std::string data)> data;

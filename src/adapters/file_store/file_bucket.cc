@@ -149,7 +149,8 @@ Status SyncChange(int directory, std::string_view key) {
 
 }  // namespace
 
-FileDescriptor::FileDescriptor(FileDescriptor&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
+FileDescriptor::FileDescriptor(FileDescriptor&& other) noexcept
+    : number_(std::exchange(other.number_, -1)) {}
 
 FileDescriptor& FileDescriptor::operator=(FileDescriptor&& other) noexcept {
   std::swap(number_, other.number_);
@@ -284,7 +285,7 @@ Result<Object> FileBucket::Get(const ObjectKey& key) const {
 Result<Object> FileBucket::Read(const Place& place) const {
   // Without O_NONBLOCK a pipe in the way would block until somebody writes to it.
   const FileDescriptor file(::openat(place.directory.number(), place.name.c_str(),
-                                 O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+                                     O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
   if (!file.is_open()) {
     if (errno == ENOENT) return Fail(NotFound("no object " + place.key));
     return Fail(FileError(errno, fmt::format("opening {}", place.key)));
@@ -309,7 +310,7 @@ Result<FileBucket::Temporary> FileBucket::WriteTemporary(const Place& place,
   }
   std::string name = fmt::format("{}{}", prefix, HexEncode(random));
   const FileDescriptor file(::openat(place.directory.number(), name.c_str(),
-                                 O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+                                     O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
   if (!file.is_open()) {
     return Fail(FileError(errno, fmt::format("making a temporary file for {}", place.key)));
   }
