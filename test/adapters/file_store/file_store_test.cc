@@ -124,7 +124,7 @@ TEST_F(FileBucketTest, AChangeWaitsForTheLockOfItsKeyAndGivesUp) {
   ASSERT_TRUE(bucket_->PutUnconditionally(Key("a"), "hello", Patient()));
   const fs::path lock = locks() / (std::string(kMd5OfA) + ".lock");
   ASSERT_TRUE(fs::exists(lock));
-  std::optional<Descriptor> theirs(::open(lock.c_str(), O_RDWR | O_CLOEXEC));
+  std::optional<FileDescriptor> theirs(::open(lock.c_str(), O_RDWR | O_CLOEXEC));
   ASSERT_EQ(::flock(theirs->number(), LOCK_EX), 0);
   const auto short_patience = Patient(std::chrono::milliseconds(20));
   const std::array<Status, 3> results = {
@@ -157,7 +157,7 @@ TEST_F(FileBucketTest, TheLockGoesWithTheObjectAndNobodyHoldsALockWithoutAName) 
   const fs::path lock = locks() / (std::string(kMd5OfA) + ".lock");
   // Somebody waits on a lock file that is removed meanwhile.
   const int file = ::open(lock.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-  std::optional<Descriptor> theirs(file);
+  std::optional<FileDescriptor> theirs(file);
   ASSERT_EQ(::flock(theirs->number(), LOCK_EX), 0);
   std::latch waiting(1);
   std::thread waiter([&] {
@@ -370,9 +370,9 @@ class FileStoreTest : public testing::Test {
     store_ = *std::move(store);
   }
   // The lock of "a", held by somebody else.
-  Descriptor HoldLock() {
+  FileDescriptor HoldLock() {
     const fs::path lock = folder_.path() / "bucket.locks" / (std::string(kMd5OfA) + ".lock");
-    Descriptor theirs(::open(lock.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+    FileDescriptor theirs(::open(lock.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
     EXPECT_EQ(::flock(theirs.number(), LOCK_EX), 0);
     return theirs;
   }
@@ -390,7 +390,7 @@ class FileStoreTest : public testing::Test {
 
 TEST_F(FileStoreTest, AFullQueueIsAnErrorWithoutEffect) {
   Open(Duration::Seconds(60), {.threads = 1, .queue = 2});
-  std::optional<Descriptor> theirs = HoldLock();
+  std::optional<FileDescriptor> theirs = HoldLock();
   std::vector<Status> answers;
   std::vector<Pending> pendings;
   // One runs, two wait. Whether the thread has taken the first already is a matter of chance, so
@@ -444,7 +444,7 @@ TEST_F(FileStoreTest, ACallThatHasNotBegunAtItsDeadlineIsNotDone) {
 
 TEST_F(FileStoreTest, DestroyingItDropsAnswersAndDoesNotWaitForALock) {
   Open(Duration::Hours(1), {.threads = 2, .queue = 10});
-  const Descriptor theirs = HoldLock();
+  const FileDescriptor theirs = HoldLock();
   auto token = std::make_shared<int>(1);
   const std::weak_ptr<int> watch = token;
   bool ran = false;

@@ -43,8 +43,8 @@ class Child final {
       : name_(std::move(name)) {
     std::array<int, 2> ends{};
     CHECK(::pipe2(ends.data(), O_CLOEXEC) == 0, "errno {}", errno);
-    out_ = Descriptor(ends[0]);
-    const Descriptor theirs(ends[1]);
+    out_ = FileDescriptor(ends[0]);
+    const FileDescriptor theirs(ends[1]);
     posix_spawn_file_actions_t actions;
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_adddup2(&actions, theirs.number(), STDOUT_FILENO);
@@ -89,7 +89,7 @@ class Child final {
  private:
   std::string name_;
   pid_t pid_ = -1;
-  Descriptor out_;
+  FileDescriptor out_;
   std::string journal_;
 };
 
