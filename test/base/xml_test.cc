@@ -84,7 +84,7 @@ INSTANTIATE_TEST_SUITE_P(
         Refused{"<a b='c'd='e'/>", "1:9: an element that does not end"},
         Refused{"<a", "1:3: an element that does not end"}, Refused{"<a>", "1:4: the end of"},
         Refused{"<a><b></a></b>", "1:10: the end of an element"},
-        Refused{"<a></a", "1:7: an end tag"}, Refused{"<a></a b>", "1:9: an end tag"},
+        Refused{"<a></a", "1:7: an end tag"}, Refused{"<a></a b>", "1:8: an end tag"},
         Refused{"<a/><b/>", "1:5: something after"}, Refused{"<a/>text", "1:5: something after"},
         Refused{"<1/>", "1:2: no name"}, Refused{"< a/>", "1:2: no name"},
         Refused{"<a>\xFF</a>", "XML that is not UTF-8"},

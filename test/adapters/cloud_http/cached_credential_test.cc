@@ -134,7 +134,7 @@ TEST_F(CachedCredentialTest, AFailedFetchKeepsTheOldOneUntilItExpires) {
   scheduler_.RunFor(Duration::Minutes(6));
   for (int i = 0; i < 100; ++i) EXPECT_EQ(Get(), "old");
   EXPECT_EQ(fetches_, 2) << "not one fetch per call";
-  scheduler_.RunFor(Duration::Seconds(20));
+  scheduler_.RunFor(Duration::Seconds(21));
   EXPECT_EQ(Get(), "old");
   EXPECT_EQ(fetches_, 3);
   scheduler_.RunFor(Duration::Minutes(4));

@@ -39,7 +39,7 @@ class S3RequestsTest : public testing::Test {
   }
   Result<ObjectVersion> Put(PutCondition condition, std::string bytes = "bytes") {
     return Await<ObjectVersion>([&](auto done) {
-      return store->Put({.key = Key("a b%/c.json"), .bytes = bytes, .condition = condition},
+      return store->Put({.key = Key("a+b%/c.json"), .bytes = bytes, .condition = condition},
                         std::move(done));
     });
   }
@@ -73,10 +73,10 @@ TEST_F(S3RequestsTest, AWriteCarriesItsConditionDigestAndType) {
   http.Answer(Reply(200, "", {{.name = "etag", .value = "\"new\""}}));
   EXPECT_EQ(Put(IfAbsent{})->text, "new");
   EXPECT_EQ(http.last().method, HttpMethod::kPut);
-  EXPECT_EQ(http.last().url, "https://bucket.s3.eu-west-1.amazonaws.com/a%20b%25/c.json");
+  EXPECT_EQ(http.last().url, "https://bucket.s3.eu-west-1.amazonaws.com/a%2Bb%25/c.json");
   EXPECT_EQ(HeaderOf(http.last(), "if-none-match"), "*");
   EXPECT_EQ(HeaderOf(http.last(), "if-match"), std::nullopt);
-  EXPECT_EQ(HeaderOf(http.last(), "content-md5"), "S14/4w9rZlAAwewLSJYkgA==");
+  EXPECT_EQ(HeaderOf(http.last(), "content-md5"), "SzpiGLs+OnMD6KFxpg/Pkg==");
   EXPECT_EQ(HeaderOf(http.last(), "content-type"), "application/json");
   EXPECT_EQ(http.last().body, "bytes");
   EXPECT_EQ(http.last().max_redirects, 0);
