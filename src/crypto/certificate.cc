@@ -278,13 +278,13 @@ Result<Certificate> Certificate::FromDer(std::span<const std::uint8_t> der) {
 }
 
 Result<Certificate> Certificate::FromPem(std::string_view pem, InputSource source) {
-  ASSIGN_OR_RETURN(const Bytes der, ReadPem(pem, kCertificateLabel, source));
+  ASSIGN_OR_RETURN(const Bytes der, ReadPem(pem, kCertificatePem, source));
   Result<Certificate> certificate = FromDer(der);
   if (!certificate.has_value()) source.Bad("certificate");
   return certificate;
 }
 
-std::string Certificate::ToPem() const { return WritePem(kCertificateLabel, der_); }
+std::string Certificate::ToPem() const { return WritePem(kCertificatePem, der_); }
 
 std::optional<std::string_view> Certificate::OnlyPart(SubjectAttribute attribute) const {
   std::optional<std::string_view> found;

@@ -269,11 +269,11 @@ Result<Certificate> CertificateAuthority::IssueFile(const FileSubject& subject,
   parts.shape = subject.kind == FileCertificateKind::kServer ? CertificateShape::kServer
                                                              : CertificateShape::kClient;
   parts.subject = {{oid::kCountryNumber, std::move(country)},
-                   {oid::kOrganizationNumber, std::move(organization)},
-                   {oid::kLocalityNumber, std::move(locality)},
                    {oid::kProvinceNumber, std::move(province)},
+                   {oid::kLocalityNumber, std::move(locality)},
                    {oid::kStreetNumber, std::move(street)},
                    {oid::kPostalCodeNumber, std::move(postal_code)},
+                   {oid::kOrganizationNumber, std::move(organization)},
                    {oid::kCommonNameNumber, std::move(common_name)}};
   ASSIGN_OR_RETURN(parts.names, CheckedNames(subject.names));
   return Issue({certificate_, key_}, key, terms, std::move(parts));

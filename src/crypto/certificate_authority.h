@@ -5,15 +5,15 @@
 // bytes, so a certificate whose answer was lost is made again from its record (serial and issue
 // time).
 //
-// Common to all: X.509 v3, signed with Ed25519; subject in the order C, O, OU, L, ST, street,
-// postal code, CN, values as PrintableString when all their characters allow it, else UTF8String
+// Common to all: X.509 v3, signed with Ed25519; subject in the order C, ST, L, street, postal code,
+// O, OU, CN, values as PrintableString when all their characters allow it, else UTF8String
 // (as Go writes them); critical key usage and basic constraints; subject key id = first 20 bytes of
 // the SHA-256 of the key; authority key id = that of the issuer; notBefore = issue time - 5 min, so
 // that a client with a slow clock can use it at once; notAfter = issue time + life; whole seconds.
 //
 // What is refused, as kInvalidArgument unless told otherwise:
 //   - a life that is not positive; for clients and servers one above 8,760 h, which no peer would
-//   accept
+//     accept
 //   - kFailedPrecondition: a life that ends after the authority's own, or an issue time before it
 //   - names that are malformed, see each request
 #pragma once

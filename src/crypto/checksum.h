@@ -13,8 +13,8 @@
 
 namespace nstance::crypto {
 
-// `object` with the checksum as its last member.
-// REQUIRES: a compact JSON object with at least one member and no member `checksum`.
+// `object` with the checksum as its last member. REQUIRES: a compact JSON object with at least one
+// member and no member `checksum`.
 [[nodiscard]] std::string AppendChecksum(std::string_view object);
 
 enum class ChecksumState : std::uint8_t {

@@ -162,7 +162,7 @@ Result<PublicKey> PublicKey::FromSpki(std::span<const std::uint8_t> der) {
 }
 
 Result<PublicKey> PublicKey::FromPem(std::string_view pem, InputSource source) {
-  ASSIGN_OR_RETURN(const Bytes der, ReadPem(pem, kPublicKeyLabel, source));
+  ASSIGN_OR_RETURN(const Bytes der, ReadPem(pem, kPublicKeyPem, source));
   Result<PublicKey> key = FromSpki(der);
   if (!key.has_value()) source.Bad("public-key");
   return key;
@@ -175,7 +175,7 @@ Spki PublicKey::ToSpki() const {
   return der;
 }
 
-std::string PublicKey::ToPem() const { return WritePem(kPublicKeyLabel, ToSpki()); }
+std::string PublicKey::ToPem() const { return WritePem(kPublicKeyPem, ToSpki()); }
 
 Sha256Digest PublicKey::SpkiSha256() const { return Sha256(ToSpki()); }
 
@@ -212,7 +212,7 @@ PrivateKey PrivateKey::FromSeed(std::span<const std::uint8_t, kSeedSize> seed) {
 }
 
 Result<PrivateKey> PrivateKey::FromPem(std::string_view pem) {
-  ASSIGN_OR_RETURN(Bytes plain, ReadPem(pem, kPrivateKeyLabel));
+  ASSIGN_OR_RETURN(Bytes plain, ReadPem(pem, kPrivateKeyPem));
   const Secret der = Secret::CopyOf(plain);
   Wipe(plain);
   const auto bytes = der.Reveal();
@@ -231,7 +231,7 @@ Secret PrivateKey::ToPem() const {
   CHECK(EVP_PKEY_get_raw_private_key(key_.get(), bytes.subspan(kPkcs8Prefix.size()).data(),
                                      &size) == 1,
         "private key of {} bytes", size);
-  std::string pem = WritePem(kPrivateKeyLabel, der.Reveal());
+  std::string pem = WritePem(kPrivateKeyPem, der.Reveal());
   Secret out = Secret::CopyOf(AsBytes(pem));
   Wipe(pem);
   return out;

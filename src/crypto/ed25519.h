@@ -7,8 +7,7 @@
 //
 // Guarantees, each held by a test:
 //   - a PublicKey is a point on the curve in reduced form (y < p) and not of small order: nobody
-//   can make
-//     a signature that such a key verifies without holding its private key
+//     can make a signature that such a key verifies without holding its private key
 //   - a signature verifies in one form only: S at or above the group order is refused
 //   - signing is deterministic: the same key and message give the same 64 bytes
 #pragma once

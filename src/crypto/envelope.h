@@ -15,8 +15,7 @@
 // Guarantees, each held by a test:
 //   - a blob with any bit changed, cut or lengthened does not open
 //   - a blob that starts with "NSEC" is read as v1 only, with the key that its id names; there is
-//   no
-//     fallback. All others are legacy: the current key is tried, then each old one in order
+//     no fallback. All others are legacy: the current key is tried, then each old one in order
 //   - what does not open gives an error without a byte of the content
 #pragma once
 
@@ -79,7 +78,7 @@ struct SealOptions {
   SealedPlace place;
   EnvelopeForm form = EnvelopeForm::kV1;
   // From SecureRandom, new for every call: two values under one nonce give both away.
-  EnvelopeNonce nonce;
+  EnvelopeNonce nonce = {};
 };
 
 [[nodiscard]] Result<Bytes> Seal(const EncryptionKey& key, std::span<const std::uint8_t> plain,

@@ -30,10 +30,11 @@ std::optional<std::string_view> LabelAtFront(std::string_view text) {
   return text.substr(0, end);
 }
 
-Result<Bytes> ReadStrict(std::string_view text, std::string_view label) {
-  if (text.size() > kMaxPemBlockBytes) {
+Result<Bytes> ReadStrict(std::string_view text, const PemKind& kind) {
+  const std::string_view label = kind.label;
+  if (text.size() > kind.max_bytes) {
     return Fail(InvalidArgument(
-        fmt::format("PEM text has {} bytes, {} are allowed", text.size(), kMaxPemBlockBytes)));
+        fmt::format("PEM text has {} bytes, {} are allowed", text.size(), kind.max_bytes)));
   }
   if (text.ends_with('\n')) text.remove_suffix(1);
   const std::string begin = Marker(kBegin, label) + "\n";
@@ -77,8 +78,8 @@ Result<Bytes> DecodeBody(std::string_view body) {
 }
 
 Result<std::vector<Bytes>> ReadBlocks(std::string_view text, std::size_t max_blocks) {
-  const std::string begin = Marker(kBegin, kCertificateLabel);
-  const std::string end = Marker(kEnd, kCertificateLabel);
+  const std::string begin = Marker(kBegin, kCertificatePem.label);
+  const std::string end = Marker(kEnd, kCertificatePem.label);
   std::vector<Bytes> blocks;
   for (std::size_t at = text.find(kBegin); at != std::string_view::npos; at = text.find(kBegin)) {
     text.remove_prefix(at);
@@ -106,10 +107,10 @@ Result<std::vector<Bytes>> ReadBlocks(std::string_view text, std::size_t max_blo
 
 }  // namespace
 
-std::string WritePem(std::string_view label, std::span<const std::uint8_t> bytes) {
+std::string WritePem(const PemKind& kind, std::span<const std::uint8_t> bytes) {
   std::string digits = Base64Encode(bytes);
-  const std::string begin = Marker(kBegin, label);
-  const std::string end = Marker(kEnd, label);
+  const std::string begin = Marker(kBegin, kind.label);
+  const std::string end = Marker(kEnd, kind.label);
   std::string out;
   out.reserve(begin.size() + end.size() + 2 + digits.size() + (digits.size() / kLineLength) + 1);
   out += begin;
@@ -124,8 +125,8 @@ std::string WritePem(std::string_view label, std::span<const std::uint8_t> bytes
   return out;
 }
 
-Result<Bytes> ReadPem(std::string_view text, std::string_view label, InputSource source) {
-  Result<Bytes> bytes = ReadStrict(text, label);
+Result<Bytes> ReadPem(std::string_view text, const PemKind& kind, InputSource source) {
+  Result<Bytes> bytes = ReadStrict(text, kind);
   if (!bytes.has_value()) source.Bad("pem");
   return bytes;
 }

@@ -19,18 +19,23 @@
 
 namespace nstance::crypto {
 
-inline constexpr std::string_view kCertificateLabel = "CERTIFICATE";
-inline constexpr std::string_view kPrivateKeyLabel = "PRIVATE KEY";
-inline constexpr std::string_view kPublicKeyLabel = "PUBLIC KEY";
+// What a block holds, and how long its whole text may be for ReadPem().
+struct PemKind {
+  std::string_view label;
+  std::size_t max_bytes = 0;
+};
 
-inline constexpr std::size_t kMaxPemBlockBytes = std::size_t{4} * 1024;
+inline constexpr PemKind kCertificatePem = {.label = "CERTIFICATE", .max_bytes = 64 * 1024};
+inline constexpr PemKind kPrivateKeyPem = {.label = "PRIVATE KEY", .max_bytes = 4 * 1024};
+inline constexpr PemKind kPublicKeyPem = {.label = "PUBLIC KEY", .max_bytes = 4 * 1024};
+
 inline constexpr std::size_t kMaxPemBundleBytes = std::size_t{64} * 1024;
 
-[[nodiscard]] std::string WritePem(std::string_view label, std::span<const std::uint8_t> bytes);
+[[nodiscard]] std::string WritePem(const PemKind& kind, std::span<const std::uint8_t> bytes);
 
-// The content of the one block in `text`. Anything else is kInvalidArgument, also a text above
-// kMaxPemBlockBytes. The bytes are as secret as the text was: Wipe() them where that matters.
-[[nodiscard]] Result<Bytes> ReadPem(std::string_view text, std::string_view label,
+// The content of the one block in `text`. Anything else is kInvalidArgument, also a text that is
+// too long. The bytes are as secret as the text was: Wipe() them where that matters.
+[[nodiscard]] Result<Bytes> ReadPem(std::string_view text, const PemKind& kind,
                                     InputSource source = {});
 
 // The contents of 1 to `max_blocks` CERTIFICATE blocks, in order. Blocks of another label are

@@ -8,11 +8,10 @@
 // Verification goes from cheap to dear: size, shape, header, signature, claims. Guarantees, each
 // held by a test:
 //   - a token above 4 KiB is kResourceExhausted before any of it is decoded; everything else that
-//   is wrong
-//     is kUnauthenticated, with the reason in the message (for the log: the peer is told nothing)
+//     is wrong is kUnauthenticated, with the reason in the message (for the log: the peer is told
+//     nothing)
 //   - one value has one text: padding, other alphabets, stray bits, duplicate and surplus header
-//   members
-//     are refused; `alg` is not negotiated and keys named in a token are never looked at
+//     members are refused; `alg` is not negotiated and keys named in a token are never looked at
 //   - one bad token counts once in bad_input_total
 // What needs storage (known cluster, shard, record, consumption) is decided by the caller.
 #pragma once
@@ -46,8 +45,8 @@ struct RegistrationClaims {
   Timestamp expires_at;  // `exp`; these three in whole seconds.
   Timestamp not_before;
   Timestamp issued_at;
-  std::string
-      token_id;  // `jti`: 16 random bytes as base64url; empty in tokens of the Go implementation.
+  // `jti`: 16 random bytes as base64url; empty in tokens of the Go implementation.
+  std::string token_id;
   TokenKind kind = TokenKind::kAgent;
   std::string config_hash;  // Agents: runtime hash of the group. Operators: empty.
   std::string cluster;      // A cluster id.

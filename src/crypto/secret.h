@@ -1,13 +1,12 @@
 // Secret: bytes that must not leak: keys, private PEM text, decrypted secret values.
 //
-// Guarantees, each held by a test:
+// Guarantees, each held by a test (but for the wiping: nobody can look into pages that are gone):
 //   - the bytes live in pages of their own, which core dumps leave out (MADV_DONTDUMP) and which
-//   are
-//     locked into memory as far as the process may lock (best effort: a refusal is not an error)
+//     are locked into memory as far as the process may lock (best effort: a refusal is not an
+//     error)
 //   - they are wiped before the pages go back, also when the secret is moved over
 //   - there is no copy, no ==, no operator<<, no formatter and no conversion: reading the bytes
-//   takes a
-//     call of Reveal(), which is easy to find in review
+//     takes a call of Reveal(), which is easy to find in review
 //
 // A secret costs at least one page; it is for the few values that matter, not for bulk data.
 // Running out of address space ends the process, as operator new does.

@@ -225,16 +225,18 @@ Result<PeerIdentity> ReadIdentity(const Certificate& leaf) {
                       .pool = unit.has_value() ? PoolState::kUnclaimed : PoolState::kNone};
 }
 
-PeerVerdict ChainRefused(Error error) { return {.chain = Fail(error), .identity = Fail(error)}; }
+PeerVerdict ChainRefused(const Error& error) {
+  return {.chain = Fail(error), .identity = Fail(error)};
+}
 
 PeerVerdict Judge(const PeerEvidence& evidence) {
   if (Status limits = CheckListLimits(evidence.chain); !limits.has_value()) {
-    return ChainRefused(std::move(limits).error());
+    return ChainRefused(limits.error());
   }
   Result<std::vector<Certificate>> chain = ParseChain(evidence.chain);
-  if (!chain.has_value()) return ChainRefused(std::move(chain).error());
+  if (!chain.has_value()) return ChainRefused(chain.error());
   if (Status verified = VerifyChain(*chain, evidence); !verified.has_value()) {
-    return ChainRefused(std::move(verified).error());
+    return ChainRefused(verified.error());
   }
   if (evidence.usage == PeerUsage::kServer) {
     return {.chain = {}, .identity = Refuse("a server has no identity")};

@@ -6,15 +6,12 @@
 //
 // Chain, for clients and servers (a failure ends the handshake):
 //   - at most 8 certificates and 64 KiB; the leaf first, the others in any order; all of them well
-//   formed
-//     (crypto/certificate.h)
+//     formed (crypto/certificate.h)
 //   - the chain ends in one of the given roots; every certificate above the leaf is one of a CA
-//   that may
-//     sign, so nothing below a leaf is accepted
+//     that may sign, so nothing below a leaf is accepted
 //   - every certificate used is valid at `now`, give or take 30 s
 //   - the leaf has an Ed25519 key, CA false, an extended key usage that holds the usage asked for,
-//   and a
-//     life (notAfter - notBefore) of at most 8,760 h + 10 min
+//     and a life (notAfter - notBefore) of at most 8,760 h + 10 min
 // Identity, for clients with a good chain (a failure is answered to the first call):
 //   - exactly one CN and one O, both UTF8String or PrintableString without NUL; O is a tenant name
 //   - exactly one role extension, byte for byte one of RoleExtension()

@@ -5,7 +5,7 @@
 //   - the callback runs at most once (streams: until the last event), on the loop of the caller,
 //     never from inside the call that asked
 //   - destroying or replacing the Pending means that the callback will not run; it is destroyed
-//   then
+//     then
 //   - it cancels the *answer*, not the effect: a write that was under way may still happen
 //   - a default-made Pending waits for nothing
 #pragma once

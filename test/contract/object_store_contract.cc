@@ -11,6 +11,7 @@
 #include "adapters/secure_random/system_random.h"
 #include "base/text.h"
 #include "storage/settled_put.h"
+#include "storage/store_probe.h"
 
 namespace nstance::test {
 
@@ -475,6 +476,28 @@ TEST_P(ObjectStoreContractTest, AListedVersionIsTheOneThatIsRead) {
   ASSERT_EQ(page->objects.size(), 1U);
   const ObjectVersion& listed = page->objects[0].version;
   EXPECT_TRUE(listed.text.empty() || listed == *version) << listed.text;
+}
+
+TEST_P(ObjectStoreContractTest, TheStoreProbeAcceptsItAndLeavesNothingBehind) {
+  SystemRandom random;
+  Prng jitter(1);
+  StoreProbeRunner::Deps deps{.loop = loop(), .endpoints = {}, .random = random, .jitter = jitter};
+  for (std::size_t way = 0; way < ways(); ++way) deps.endpoints.emplace_back(store(way));
+  const std::string shard = "contract-" + HexEncode(random.Array<8>());
+  std::optional<StoreProbeReport> report;
+  StoreProbeRunner runner(std::move(deps), shard,
+                          [&](StoreProbeReport result) { report = std::move(result); });
+  runner.Start();
+  ASSERT_TRUE(RunUntil([&] { return report.has_value(); }));
+  EXPECT_EQ(report->verdict, ProbeVerdict::kAccepted) << report->message;
+  for (const ProbeCheck& check : report->checks) {
+    EXPECT_TRUE(check.status == ProbeStatus::kPassed || check.status == ProbeStatus::kReported)
+        << check.number << ": " << ProbeStatusName(check.status) << ": " << check.detail;
+  }
+  EXPECT_EQ(report->conditional_delete, GetParam().honours_delete_condition);
+  const auto left = List({.prefix = "probe/" + shard + "/"});
+  ASSERT_TRUE(left) << left.error().ToString();
+  EXPECT_EQ(left->objects.size(), 0U);
 }
 
 TEST_P(ObjectStoreContractTest, TheAnswerNeverComesFromInsideTheCall) {

@@ -194,11 +194,11 @@ TEST(Certificate, FileCertificatesCarryEverySubjectPartAndName) {
       .attribute = SubjectAttribute::kLocality, .string_tag = 0x0c, .value = "München"};
   EXPECT_EQ(facts.subject,
             (std::vector<SubjectPart>{Printable(SubjectAttribute::kCountry, "DE"),
-                                      Printable(SubjectAttribute::kOrganization, "zeta"),
-                                      Printable(SubjectAttribute::kOrganization, "system:nodes"),
-                                      munich, Printable(SubjectAttribute::kProvince, "Bayern"),
+                                      Printable(SubjectAttribute::kProvince, "Bayern"), munich,
                                       Printable(SubjectAttribute::kStreet, "Weg 1"),
                                       Printable(SubjectAttribute::kPostalCode, "80331"),
+                                      Printable(SubjectAttribute::kOrganization, "zeta"),
+                                      Printable(SubjectAttribute::kOrganization, "system:nodes"),
                                       Printable(SubjectAttribute::kCommonName, "system:node:a")}))
       << "values of one attribute share a SET, whose elements DER orders by their bytes";
   EXPECT_EQ(facts.names.dns, (std::vector<std::string>{"a.example.com", "*.example.com"}));

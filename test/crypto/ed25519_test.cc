@@ -223,7 +223,7 @@ TEST(Ed25519, BI29_OtherKindsOfKeysAreRefusedByName) {
 TEST(Ed25519, BI31_OnlyCanonicalDerIsAccepted) {
   const std::string key = "d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a";
   const auto refused = [](const std::string& der) {
-    const std::string text = WritePem(kPublicKeyLabel, Hex(der));
+    const std::string text = WritePem(kPublicKeyPem, Hex(der));
     CountingSource counting;
     const Result<PublicKey> read = PublicKey::FromPem(text, counting.source());
     EXPECT_EQ(counting.Bad(), read.has_value() ? 0U : 1U);
@@ -260,15 +260,15 @@ TEST(Ed25519, PrivateKeysInOtherFormsAreRefusedByName) {
     return key.has_value() ? std::string("accepted") : key.error().message;
   };
   const std::string seed(64, '1');
-  EXPECT_EQ(refusal(WritePem(kPrivateKeyLabel, Hex("302e020100300506032b657004220420" + seed))),
+  EXPECT_EQ(refusal(WritePem(kPrivateKeyPem, Hex("302e020100300506032b657004220420" + seed))),
             "accepted");
-  EXPECT_EQ(refusal(WritePem(kPrivateKeyLabel, Hex("302e020100300506032b656e04220420" + seed))),
+  EXPECT_EQ(refusal(WritePem(kPrivateKeyPem, Hex("302e020100300506032b656e04220420" + seed))),
             "private key is of algorithm X25519, only Ed25519 is accepted");
-  EXPECT_EQ(refusal(WritePem(kPrivateKeyLabel, Hex("302e020101300506032b657004220420" + seed))),
+  EXPECT_EQ(refusal(WritePem(kPrivateKeyPem, Hex("302e020101300506032b657004220420" + seed))),
             "private key is not in the one accepted form of Ed25519");
-  EXPECT_EQ(refusal(WritePem("RSA PRIVATE KEY", Bytes(48))),
+  EXPECT_EQ(refusal(WritePem({.label = "RSA PRIVATE KEY"}, Bytes(48))),
             "PEM block is \"RSA PRIVATE KEY\", not \"PRIVATE KEY\"");
-  EXPECT_EQ(refusal(WritePem("ENCRYPTED PRIVATE KEY", Bytes(48))),
+  EXPECT_EQ(refusal(WritePem({.label = "ENCRYPTED PRIVATE KEY"}, Bytes(48))),
             "PEM block is \"ENCRYPTED PRIVATE KEY\", not \"PRIVATE KEY\"");
   EXPECT_EQ(refusal(KeyOf(1).public_key().ToPem()),
             "PEM block is \"PUBLIC KEY\", not \"PRIVATE KEY\"");

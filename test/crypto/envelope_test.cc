@@ -118,11 +118,14 @@ TEST(Envelope, BI109_AnyCutOrAdditionFails) {
 }
 
 TEST(Envelope, BI109_SwappedNamesAndClustersFail) {
-  EXPECT_EQ(Outcome(Ring(), Hex(kV1), LegacyPolicy::kAllowed, "secret/other"), "DATA_LOSS");
+  // Sealed here, so that nothing but the place is wrong.
+  const ClusterId cluster = Cluster();
+  const Bytes sealed = Must(Seal(VectorKey(), AsBytes("hello"), Options(cluster)));
+  EXPECT_EQ(Outcome(Ring(), sealed), "v1 hello");
+  EXPECT_EQ(Outcome(Ring(), sealed, LegacyPolicy::kAllowed, "secret/other"), "DATA_LOSS");
   const ClusterId other = Must(ClusterId::Parse("other-cluster"));
-  const auto opened =
-      Open(Ring(), Hex(kV1),
-           {.place = {.cluster = other, .object = kObject}, .legacy = {}, .source = {}});
+  const auto opened = Open(
+      Ring(), sealed, {.place = {.cluster = other, .object = kObject}, .legacy = {}, .source = {}});
   ASSERT_FALSE(opened.has_value());
   EXPECT_EQ(opened.error().code, Code::kDataLoss);
 }

@@ -15,11 +15,11 @@ namespace {
 using test::CountingSource;
 using test::KeyOf;
 
-Result<Bytes> Strict(std::string_view text) { return ReadPem(text, kPublicKeyLabel); }
+Result<Bytes> Strict(std::string_view text) { return ReadPem(text, kPublicKeyPem); }
 
 TEST(Pem, WritesLinesOf64Characters) {
   const Bytes bytes(100, 0xFF);
-  EXPECT_EQ(WritePem("CERTIFICATE", bytes),
+  EXPECT_EQ(WritePem(kCertificatePem, bytes),
             "-----BEGIN CERTIFICATE-----\n"
             "////////////////////////////////////////////////////////////////\n"
             "////////////////////////////////////////////////////////////////\n"
@@ -31,7 +31,7 @@ TEST(Pem, ReadsBackWhatItWrites) {
   for (std::size_t size = 1; size < 200; ++size) {
     Prng prng(size);
     const Bytes bytes = test::RandomBytes(prng, size);
-    std::string text = WritePem(kPublicKeyLabel, bytes);
+    std::string text = WritePem(kPublicKeyPem, bytes);
     EXPECT_EQ(Strict(text).value_or(Bytes{}), bytes) << size;
     text.pop_back();
     EXPECT_EQ(Strict(text).value_or(Bytes{}), bytes) << size << " without the last newline";
@@ -58,10 +58,10 @@ TEST(Pem, BI30_OnlyOneBareBlockIsAccepted) {
       crlf,
       std::string(3'072, '\n') + good,
       good + std::string(3'072, '\n'),
-      WritePem("CERTIFICATE", Bytes(44)),
-      WritePem("RSA PUBLIC KEY", Bytes(44)),
-      WritePem("PUBLIC KEY", Bytes(4'096)),
-      WritePem("PUBLIC KEY", Bytes{}),
+      WritePem(kCertificatePem, Bytes(44)),
+      WritePem({.label = "RSA PUBLIC KEY"}, Bytes(44)),
+      WritePem(kPublicKeyPem, Bytes(4'096)),
+      WritePem(kPublicKeyPem, Bytes{}),
       "-----BEGIN PUBLIC KEY-----\n-----END PUBLIC KEY-----\n",
       "-----BEGIN PUBLIC KEY-----\n\n-----END PUBLIC KEY-----\n",
       "-----BEGIN PUBLIC KEY-----" + body + "-----END PUBLIC KEY-----\n",
@@ -75,7 +75,7 @@ TEST(Pem, BI30_OnlyOneBareBlockIsAccepted) {
   ASSERT_TRUE(Strict(good).has_value());
   for (const std::string& text : bad) {
     CountingSource counting;
-    const Result<Bytes> read = ReadPem(text, kPublicKeyLabel, counting.source());
+    const Result<Bytes> read = ReadPem(text, kPublicKeyPem, counting.source());
     ASSERT_FALSE(read.has_value()) << Quote(text);
     EXPECT_EQ(read.error().code, Code::kInvalidArgument) << Quote(text);
     EXPECT_EQ(counting.Bad(), 1U) << Quote(text);
@@ -90,7 +90,7 @@ TEST(Pem, OneValueHasOneText) {
       changed[i] = c;
       const Result<Bytes> read = Strict(changed);
       if (read.has_value()) {
-        EXPECT_EQ(WritePem(kPublicKeyLabel, *read),
+        EXPECT_EQ(WritePem(kPublicKeyPem, *read),
                   changed.back() == '\n' ? changed : changed + "\n");
       }
     }
@@ -112,19 +112,19 @@ TEST(PemBundle, IsTolerantToTextAndLineEnds) {
   const Bytes first(80, 1);
   const Bytes second(70, 2);
   std::string crlf;
-  for (const char c : WritePem(kCertificateLabel, second)) {
+  for (const char c : WritePem(kCertificatePem, second)) {
     if (c == '\n') crlf += '\r';
     crlf += c;
   }
   const std::string text =
-      "subject=CN = Nstance CA\n" + WritePem(kCertificateLabel, first) + "\n# old\r\n\r\n" + crlf;
+      "subject=CN = Nstance CA\n" + WritePem(kCertificatePem, first) + "\n# old\r\n\r\n" + crlf;
   const auto blocks = ReadPemBundle(text, 2);
   ASSERT_TRUE(blocks.has_value()) << blocks.error().ToString();
   EXPECT_EQ(*blocks, (std::vector<Bytes>{first, second}));
 }
 
 TEST(PemBundle, RefusesWhatIsNoBundle) {
-  const std::string one = WritePem(kCertificateLabel, Bytes(50, 1));
+  const std::string one = WritePem(kCertificatePem, Bytes(50, 1));
   const auto code = [](const std::string& text) {
     CountingSource counting;
     const auto blocks = ReadPemBundle(text, 2, counting.source());
@@ -134,7 +134,7 @@ TEST(PemBundle, RefusesWhatIsNoBundle) {
   EXPECT_EQ(code(one + one), Code::kUnknown);
   EXPECT_EQ(code(""), Code::kInvalidArgument);
   EXPECT_EQ(code("no blocks"), Code::kInvalidArgument);
-  EXPECT_EQ(code(one + WritePem(kPrivateKeyLabel, Bytes(50, 1))), Code::kInvalidArgument);
+  EXPECT_EQ(code(one + WritePem(kPrivateKeyPem, Bytes(50, 1))), Code::kInvalidArgument);
   EXPECT_EQ(code(one + one.substr(0, one.size() - 10)), Code::kInvalidArgument);
   EXPECT_EQ(code("-----BEGIN CERTIFICATE-----\n%%%%\n-----END CERTIFICATE-----\n"),
             Code::kInvalidArgument);

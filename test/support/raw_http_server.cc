@@ -367,7 +367,7 @@ void RawHttpServer::StopListening() {
   address.sin_family = AF_INET;
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   address.sin_port = htons(static_cast<std::uint16_t>(state_->port));
-  connect(knock, reinterpret_cast<sockaddr*>(&address), sizeof(address));
+  (void)connect(knock, reinterpret_cast<sockaddr*>(&address), sizeof(address));
   std::unique_lock lock(state_->mutex);
   state_->changed.wait(lock, [this] { return state_->listener < 0; });
   close(knock);

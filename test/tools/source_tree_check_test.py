@@ -319,6 +319,11 @@ class BannedCalls(unittest.TestCase):
 
 class Form(unittest.TestCase):
 
+    def test_a_comment_beyond_100_columns_is_found(self):
+        self.assertEqual(
+            violations({"src/core/x.cc": "// " + "x" * 97 + "\n// " + "y" * 98 + "\n"}),
+            [("src/core/x.cc", 2, "columns")])
+
     def test_a_header_without_pragma_once_is_found(self):
         self.assertEqual(violations({"src/core/x.h": "// #pragma once\n"}),
                          [("src/core/x.h", 1, "pragma-once")])

@@ -65,8 +65,8 @@ Status CheckKey(const ObjectKey& key) {
 }
 
 // openat(2) with O_DIRECTORY says ENOTDIR of a symbolic link too; here it is always ELOOP.
-Result<Descriptor> OpenFolder(int parent, const std::string& name, int* error_number) {
-  Descriptor folder(::openat(parent, name.c_str(), kOpenDirectory));
+Result<FileDescriptor> OpenFolder(int parent, const std::string& name, int* error_number) {
+  FileDescriptor folder(::openat(parent, name.c_str(), kOpenDirectory));
   if (folder.is_open()) return folder;
   *error_number = errno;
   struct stat about{};
@@ -149,14 +149,15 @@ Status SyncChange(int directory, std::string_view key) {
 
 }  // namespace
 
-Descriptor::Descriptor(Descriptor&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
+FileDescriptor::FileDescriptor(FileDescriptor&& other) noexcept
+    : number_(std::exchange(other.number_, -1)) {}
 
-Descriptor& Descriptor::operator=(Descriptor&& other) noexcept {
+FileDescriptor& FileDescriptor::operator=(FileDescriptor&& other) noexcept {
   std::swap(number_, other.number_);
   return *this;
 }
 
-Descriptor::~Descriptor() {
+FileDescriptor::~FileDescriptor() {
   if (number_ >= 0) ::close(number_);
 }
 
@@ -184,7 +185,7 @@ class FileBucket::Temporary final {
   std::string name_;
 };
 
-FileBucket::FileBucket(std::string path, Descriptor root, Descriptor locks)
+FileBucket::FileBucket(std::string path, FileDescriptor root, FileDescriptor locks)
     : path_(std::move(path)), root_(std::move(root)), locks_(std::move(locks)) {}
 
 Result<std::unique_ptr<FileBucket>> FileBucket::Open(const std::string& directory,
@@ -198,13 +199,13 @@ Result<std::unique_ptr<FileBucket>> FileBucket::Open(const std::string& director
     return Fail(FileError(errno, fmt::format("making the bucket {}", path)));
   }
   // The bucket itself may be reached through links: that is the administrator's business.
-  Descriptor root(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  FileDescriptor root(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!root.is_open()) return Fail(FileError(errno, fmt::format("opening the bucket {}", path)));
   const std::string locks_path = path + ".locks";
   if (::mkdir(locks_path.c_str(), 0700) != 0 && errno != EEXIST) {
     return Fail(FileError(errno, fmt::format("making {}", locks_path)));
   }
-  Descriptor locks(::open(locks_path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  FileDescriptor locks(::open(locks_path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!locks.is_open()) return Fail(FileError(errno, fmt::format("opening {}", locks_path)));
   return std::unique_ptr<FileBucket>(
       new FileBucket(std::move(path), std::move(root), std::move(locks)));
@@ -221,7 +222,7 @@ Error FileBucket::Absent(const ObjectKey& key) const {
 
 Result<FileBucket::Place> FileBucket::Find(const ObjectKey& key) const {
   RETURN_IF_ERROR(CheckKey(key));
-  Place place{.directory = Descriptor(::fcntl(root_.number(), F_DUPFD_CLOEXEC, 0)),
+  Place place{.directory = FileDescriptor(::fcntl(root_.number(), F_DUPFD_CLOEXEC, 0)),
               .name = key.text(),
               .key = key.text()};
   if (!place.directory.is_open()) return Fail(FileError(errno, "opening the bucket"));
@@ -239,7 +240,7 @@ Result<FileBucket::Place> FileBucket::Find(const ObjectKey& key) const {
 
 Result<FileBucket::Place> FileBucket::FindOrMake(const ObjectKey& key) {
   RETURN_IF_ERROR(CheckKey(key));
-  Place place{.directory = Descriptor(::fcntl(root_.number(), F_DUPFD_CLOEXEC, 0)),
+  Place place{.directory = FileDescriptor(::fcntl(root_.number(), F_DUPFD_CLOEXEC, 0)),
               .name = key.text(),
               .key = key.text()};
   if (!place.directory.is_open()) return Fail(FileError(errno, "opening the bucket"));
@@ -283,8 +284,8 @@ Result<Object> FileBucket::Get(const ObjectKey& key) const {
 
 Result<Object> FileBucket::Read(const Place& place) const {
   // Without O_NONBLOCK a pipe in the way would block until somebody writes to it.
-  const Descriptor file(::openat(place.directory.number(), place.name.c_str(),
-                                 O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+  const FileDescriptor file(::openat(place.directory.number(), place.name.c_str(),
+                                     O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
   if (!file.is_open()) {
     if (errno == ENOENT) return Fail(NotFound("no object " + place.key));
     return Fail(FileError(errno, fmt::format("opening {}", place.key)));
@@ -308,8 +309,8 @@ Result<FileBucket::Temporary> FileBucket::WriteTemporary(const Place& place,
     random_.Fill(random);
   }
   std::string name = fmt::format("{}{}", prefix, HexEncode(random));
-  const Descriptor file(::openat(place.directory.number(), name.c_str(),
-                                 O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+  const FileDescriptor file(::openat(place.directory.number(), name.c_str(),
+                                     O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
   if (!file.is_open()) {
     return Fail(FileError(errno, fmt::format("making a temporary file for {}", place.key)));
   }
@@ -322,11 +323,11 @@ Result<FileBucket::Temporary> FileBucket::WriteTemporary(const Place& place,
   return temporary;
 }
 
-Result<Descriptor> FileBucket::Lock(const ObjectKey& key, const Patience& patience) const {
+Result<FileDescriptor> FileBucket::Lock(const ObjectKey& key, const Patience& patience) const {
   const std::string name = Md5(key.text()) + ".lock";
   auto pause = std::chrono::microseconds(200);
   for (;;) {
-    Descriptor file(
+    FileDescriptor file(
         ::openat(locks_.number(), name.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600));
     if (!file.is_open()) {
       return Fail(FileError(errno, fmt::format("opening the lock of {}", key.text())));
@@ -393,7 +394,7 @@ Result<ObjectVersion> FileBucket::Update(const PutRequest& request, const Object
   const int directory = place->directory.number();
   ASSIGN_OR_RETURN(Temporary temporary, WriteTemporary(*place, ".nstance-put-", request.bytes));
   {
-    ASSIGN_OR_RETURN(const Descriptor lock, Lock(request.key, patience));
+    ASSIGN_OR_RETURN(const FileDescriptor lock, Lock(request.key, patience));
     RETURN_IF_ERROR(Compare(*place, version));
     if (::renameat(directory, temporary.name(), directory, place->name.c_str()) != 0) {
       return Fail(ChangeFailed(errno, request.key.text()));
@@ -411,7 +412,7 @@ Result<ObjectVersion> FileBucket::PutUnconditionally(const ObjectKey& key, std::
   const int directory = place.directory.number();
   ASSIGN_OR_RETURN(Temporary temporary, WriteTemporary(place, ".nstance-put-", bytes));
   {
-    ASSIGN_OR_RETURN(const Descriptor lock, Lock(key, patience));
+    ASSIGN_OR_RETURN(const FileDescriptor lock, Lock(key, patience));
     if (::renameat(directory, temporary.name(), directory, place.name.c_str()) != 0) {
       return Fail(ChangeFailed(errno, key.text()));
     }
@@ -431,7 +432,7 @@ Status FileBucket::Delete(const DeleteRequest& request, const Patience& patience
 
 Status FileBucket::Remove(const Place& place, const DeleteRequest& request,
                           const Patience& patience) const {
-  ASSIGN_OR_RETURN(const Descriptor lock, Lock(request.key, patience));
+  ASSIGN_OR_RETURN(const FileDescriptor lock, Lock(request.key, patience));
   if (request.version) {
     const auto present = Read(place);
     if (!present && present.error().code == Code::kNotFound) return {};
@@ -531,7 +532,7 @@ Result<ListPage> FileBucket::List(const ListRequest& request) const {
 
 Status FileBucket::Walk(const std::string& folder, Listing& listing) const {
   // Opened from the top each time, so that a deep tree does not hold a descriptor per level.
-  Descriptor directory(::openat(root_.number(), ".", kOpenDirectory));
+  FileDescriptor directory(::openat(root_.number(), ".", kOpenDirectory));
   if (!directory.is_open()) return Fail(FileError(errno, "opening the bucket"));
   for (std::string_view rest = folder; !rest.empty();) {
     const std::string component(rest.substr(0, rest.find('/')));
@@ -550,7 +551,7 @@ Status FileBucket::Walk(const std::string& folder, Listing& listing) const {
     if (stream == nullptr) return Fail(FileError(errno, "listing " + folder));
     entries = Listing::ReadFolder(stream.get(), folder);
   }
-  directory = Descriptor();
+  directory = FileDescriptor();
   for (const Listing::Entry& entry : entries) {
     if (listing.full()) break;
     if (!entry.text.ends_with('/')) {

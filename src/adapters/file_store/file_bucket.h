@@ -40,15 +40,15 @@
 namespace nstance {
 
 // A file descriptor that closes itself.
-class Descriptor final {
+class FileDescriptor final {
  public:
-  Descriptor() = default;
-  explicit Descriptor(int number) : number_(number) {}
-  Descriptor(Descriptor&& other) noexcept;
-  Descriptor& operator=(Descriptor&& other) noexcept;
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  ~Descriptor();
+  FileDescriptor() = default;
+  explicit FileDescriptor(int number) : number_(number) {}
+  FileDescriptor(FileDescriptor&& other) noexcept;
+  FileDescriptor& operator=(FileDescriptor&& other) noexcept;
+  FileDescriptor(const FileDescriptor&) = delete;
+  FileDescriptor& operator=(const FileDescriptor&) = delete;
+  ~FileDescriptor();
 
   [[nodiscard]] int number() const { return number_; }
   [[nodiscard]] bool is_open() const { return number_ >= 0; }
@@ -84,14 +84,14 @@ class FileBucket final {
  private:
   // The directory that holds an object, and the object's name in it.
   struct Place {
-    Descriptor directory;
+    FileDescriptor directory;
     std::string name;
     std::string key;
   };
   class Temporary;
   struct Listing;
 
-  FileBucket(std::string path, Descriptor root, Descriptor locks);
+  FileBucket(std::string path, FileDescriptor root, FileDescriptor locks);
 
   [[nodiscard]] Result<Place> Find(const ObjectKey& key) const;
   [[nodiscard]] Result<Place> FindOrMake(const ObjectKey& key);
@@ -100,7 +100,7 @@ class FileBucket final {
   [[nodiscard]] Result<Object> Read(const Place& place) const;
   [[nodiscard]] Result<Temporary> WriteTemporary(const Place& place, std::string_view prefix,
                                                  std::string_view bytes);
-  [[nodiscard]] Result<Descriptor> Lock(const ObjectKey& key, const Patience& patience) const;
+  [[nodiscard]] Result<FileDescriptor> Lock(const ObjectKey& key, const Patience& patience) const;
   [[nodiscard]] Result<ObjectVersion> Create(const ObjectKey& key, std::string_view bytes);
   [[nodiscard]] Result<ObjectVersion> Update(const PutRequest& request,
                                              const ObjectVersion& version,
@@ -111,8 +111,8 @@ class FileBucket final {
   [[nodiscard]] Status Walk(const std::string& folder, Listing& listing) const;
 
   const std::string path_;
-  const Descriptor root_;
-  const Descriptor locks_;
+  const FileDescriptor root_;
+  const FileDescriptor locks_;
   std::mutex mutex_;              // Guards `synced_` and `random_`.
   std::set<std::string> synced_;  // Folders whose entry in the folder above is on disk.
   SystemRandom random_;

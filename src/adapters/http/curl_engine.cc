@@ -168,6 +168,7 @@ struct Callbacks {
   }
 
   // Just before a request leaves on a connection that stands.
+  // libcurl says what the parameters are. NOLINTNEXTLINE(readability-function-size)
   static int OnSend(void* user, char* peer_ip, char* /*local_ip*/, int peer_port, int local_port) {
     auto& transfer = *static_cast<Transfer*>(user);
     if (transfer.request.addresses == HttpAddresses::kNotLinkLocal && MayBeLinkLocal(peer_ip)) {
@@ -212,6 +213,7 @@ struct Callbacks {
     return ::close(socket);
   }
 
+  // As above. NOLINTNEXTLINE(readability-function-size)
   static int OnSocket(CURL* easy, curl_socket_t socket, int what, void* user, void* /*mine*/) {
     auto& engine = *static_cast<CurlEngine*>(user);
     if (what == CURL_POLL_REMOVE) {

@@ -6,16 +6,13 @@
 //
 // Guarantees, each held by a test for both arrangements:
 //   - a request that changes something is sent at most once. libcurl alone would repeat it on a
-//   fresh
-//     connection when a kept one dies before the first byte of the answer
+//     fresh connection when a kept one dies before the first byte of the answer
 //   - at most max_in_flight requests and max_streams streams have begun; up to max_waiting of each
 //     wait in the order of their calls; what comes on top is answered kResourceExhausted
 //   - connections are reused one request at a time. One on which the peer has said something
-//   unasked
-//     is not used again: what it said would pass for the next answer
+//     unasked is not used again: what it said would pass for the next answer
 //   - HTTP/1.1 only; no cookies, no .netrc, no proxy of the environment, no decompression: a body
-//   is
-//     handed over as it came, with its content-encoding header
+//     is handed over as it came, with its content-encoding header
 //   - the head of an answer is bounded (response_head.h), the body by the request; a stream whose
 //     reader is slow stops reading from its socket
 //   - TLS 1.2 at least, the peer's chain and name are always verified

@@ -11,13 +11,13 @@ class HttpTlsTest : public HttpClientFixture {
  protected:
   [[nodiscard]] RawHttpServer::Options Serve(const std::vector<std::string>& names,
                                              std::string client_authority = "") const {
-    const TestCertificate issued = authority.Issue("server", names);
+    const TestCertificate issued = authority_.Issue("server", names);
     return {.tls = RawHttpServer::TlsOptions{.certificate = issued.certificate,
                                              .key = issued.key,
                                              .client_authority = std::move(client_authority)}};
   }
 
-  TestAuthority authority;
+  TestAuthority authority_;
 };
 
 INSTANTIATE_TEST_SUITE_P(Loops, HttpTlsTest,
@@ -25,7 +25,7 @@ INSTANTIATE_TEST_SUITE_P(Loops, HttpTlsTest,
                          ArrangementName);
 
 TEST_P(HttpTlsTest, AServerOfTheGivenAuthorityIsBelieved) {
-  MakeClient({.ca_bundle = authority.certificate()});
+  MakeClient({.ca_bundle = authority_.certificate()});
   RawHttpServer server(AnswerAll(Answer(200, "a")), Serve({"IP:127.0.0.1"}));
   for (int i = 0; i < 5; ++i) {
     const auto answer = Fetch(Put(server.Url("/")));
@@ -50,7 +50,7 @@ TEST_P(HttpTlsTest, AnUnknownAuthorityIsRefused) {
 }
 
 TEST_P(HttpTlsTest, AnotherNameIsRefused) {
-  MakeClient({.ca_bundle = authority.certificate()});
+  MakeClient({.ca_bundle = authority_.certificate()});
   RawHttpServer server(AnswerAll(Answer(200, "a")), Serve({"IP:127.0.0.2", "DNS:localhost"}));
   ExpectError(Fetch(Put(server.Url("/"))), Code::kPermissionDenied, Outcome::kNotDone);
   EXPECT_TRUE(server.requests().empty());
@@ -68,13 +68,13 @@ TEST_P(HttpTlsTest, TheClientShowsItsCertificateWhenAsked) {
   const TestAuthority clients("clients");
   const TestCertificate own = clients.Issue("client", {});
   RawHttpServer server(AnswerAll(Answer(200, "a")), Serve({"IP:127.0.0.1"}, clients.certificate()));
-  MakeClient({.ca_bundle = authority.certificate()});
+  MakeClient({.ca_bundle = authority_.certificate()});
   // With TLS 1.3 the server objects only after the client has begun to speak.
   ExpectError(Fetch(Get(server.Url("/"))), Code::kUnavailable, Outcome::kNotDone);
   ExpectError(Fetch(Put(server.Url("/"))), Code::kUnavailable, Outcome::kMaybeDone);
   EXPECT_TRUE(server.requests().empty());
 
-  MakeClient({.ca_bundle = authority.certificate(),
+  MakeClient({.ca_bundle = authority_.certificate(),
               .client_certificate = own.certificate,
               .client_key = own.key});
   const auto answer = Fetch(Put(server.Url("/")));
@@ -83,19 +83,19 @@ TEST_P(HttpTlsTest, TheClientShowsItsCertificateWhenAsked) {
 
 TEST_P(HttpTlsTest, AnUnusableCertificateOfOurOwnIsSaidSo) {
   RawHttpServer server(AnswerAll(Answer(200, "a")), Serve({"IP:127.0.0.1"}));
-  MakeClient({.ca_bundle = authority.certificate(),
-              .client_certificate = authority.Issue("client", {}).certificate,
-              .client_key = authority.Issue("client", {}).key});
+  MakeClient({.ca_bundle = authority_.certificate(),
+              .client_certificate = authority_.Issue("client", {}).certificate,
+              .client_key = authority_.Issue("client", {}).key});
   ExpectError(Fetch(Put(server.Url("/"))), Code::kFailedPrecondition, Outcome::kNotDone);
 }
 
 TEST_P(HttpTlsTest, AnotherHostIsNotShownTheClientsCertificate) {
-  const TestCertificate own = authority.Issue("client", {});
+  const TestCertificate own = authority_.Issue("client", {});
   RawHttpServer other(AnswerAll(Answer(200, "a")),
-                      Serve({"IP:127.0.0.1"}, authority.certificate()));
+                      Serve({"IP:127.0.0.1"}, authority_.certificate()));
   RawHttpServer server(AnswerAll(Answer(302, "", "Location: " + other.Url("/") + "\r\n")),
-                       Serve({"IP:127.0.0.1"}, authority.certificate()));
-  MakeClient({.ca_bundle = authority.certificate(),
+                       Serve({"IP:127.0.0.1"}, authority_.certificate()));
+  MakeClient({.ca_bundle = authority_.certificate(),
               .client_certificate = own.certificate,
               .client_key = own.key});
   HttpRequest request = Get(server.Url("/"));
@@ -108,7 +108,7 @@ TEST_P(HttpTlsTest, AnotherHostIsNotShownTheClientsCertificate) {
 }
 
 TEST_P(HttpTlsTest, ARedirectToPlainHttpIsRefused) {
-  MakeClient({.ca_bundle = authority.certificate()});
+  MakeClient({.ca_bundle = authority_.certificate()});
   RawHttpServer plain(AnswerAll(Answer(200, "a")));
   RawHttpServer server(AnswerAll(Answer(301, "", "Location: " + plain.Url("/") + "\r\n")),
                        Serve({"IP:127.0.0.1"}));
@@ -120,7 +120,7 @@ TEST_P(HttpTlsTest, ARedirectToPlainHttpIsRefused) {
 }
 
 TEST_P(HttpTlsTest, AChangeIsSentOnceAlsoWhenAKeptTlsConnectionDies) {
-  MakeClient({.ca_bundle = authority.certificate()});
+  MakeClient({.ca_bundle = authority_.certificate()});
   RawHttpServer server(
       [](RawConnection& connection) {
         while (const auto request = connection.ReadRequest()) {
@@ -135,7 +135,7 @@ TEST_P(HttpTlsTest, AChangeIsSentOnceAlsoWhenAKeptTlsConnectionDies) {
 }
 
 TEST_P(HttpTlsTest, ALargeBodyCrossesBothWays) {
-  MakeClient({.ca_bundle = authority.certificate()});
+  MakeClient({.ca_bundle = authority_.certificate()});
   const std::string body(5'000'000, 'b');
   RawHttpServer server(AnswerAll(Answer(200, body)), Serve({"IP:127.0.0.1"}));
   HttpRequest request = Put(server.Url("/"), body);
