@@ -6,7 +6,7 @@
 // secrets) is create-only, where the same bytes serve as well.
 //
 //   state    | event                              | next    | command
-//   ---------+------------------------------------+---------+--------------------------------------
+//   ---------+------------------------------------+---------+-----------------------------------
 //   new      | Start                              | writing | Put
 //   writing  | applied, version told              | done    | Finish(version)
 //   writing  | applied, no version                | reading | Get
@@ -25,17 +25,14 @@
 //   - After a conflict the refusal no longer explains itself (a rival came and went, or the store
 //     answers 409 to whoever meets another write): surely not done, may be sent again.
 //   - After a lost answer the write may still be on its way: maybe done. Sending the same bytes
-//   under
-//     the same condition again is safe, since a late first copy is then found as "our bytes".
+//     under the same condition again is safe: a late first copy is then found as "our bytes".
 //
 // Guarantees, each held by a test:
 //   - success means that the bytes were in the store under the version returned
 //   - an ambiguous or refused write is never reported without a read of the object that succeeded
-//   or
-//     was tried until the deadline; at least one read is tried, also when the deadline has passed
+//     or was tried until the deadline; at least one read is tried, also when that has passed
 //   - kAborted means that ours is not there and never will be: another write stands. It may have
-//   been
-//     there before that write, whose author has then seen it.
+//     been there before that write, whose author has then seen it.
 //   - the write is sent once
 // Any event that a state does not expect is our own mistake, and a CHECK.
 #pragma once

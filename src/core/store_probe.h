@@ -18,26 +18,25 @@
 // Keys are `probe/{shard}/{random}-{n}`; all that were used are deleted at the end, whatever the
 // verdict.
 //
-//   state     | event                                | next     | command
-//   ----------+--------------------------------------+----------+---------------------------------
-//   new       | Start                                | asking   | Ask(first batch)
-//   asking    | an answer, others outstanding        | asking   | Nothing
-//   asking    | the last answer, script goes on      | asking   | Ask(next batch)
-//   asking    | a listing that lags                  | waiting  | Wait, then the same batch again
-//   asking    | the last answer, round is over:      |          |
-//             |   rule holds                         | asking   | Ask(next round or check)
-//             |   rule broken                        | asking   | Ask(next check); verdict: refused
-//             |   inconclusive, attempts left        | waiting  | Wait(back-off), then the round
-//             again |   refused without a reason for good  | asking   | Ask(next check); verdict:
-//             refused |   inconclusive for good, check 1-6   | cleaning | Ask(deletes); verdict:
-//             unreachable
-//   asking    | no check left                        | cleaning | Ask(deletes)
-//   cleaning  | the last answer                      | done     | Finish; what failed is tried once
-//   more waiting   | woke                                 | asking   | Ask
+//   state    | event                              | next     | command
+//   ---------+------------------------------------+----------+---------------------------------
+//   new      | Start                              | asking   | Ask(first batch)
+//   asking   | an answer, others outstanding      | asking   | Nothing
+//   asking   | the last answer, script goes on    | asking   | Ask(next batch)
+//   asking   | a listing that lags                | waiting  | Wait, then the same batch again
+//   asking   | the last answer, round is over:    |          |
+//            |   rule holds                       | asking   | Ask(next round or check)
+//            |   rule broken                      | asking   | Ask(next check); refused
+//            |   unclear, attempts left           | waiting  | Wait, then the round again
+//            |   refused without reason, for good | asking   | Ask(next check); refused
+//            |   unclear for good, checks 1-6     | cleaning | Ask(deletes); unreachable
+//   asking   | no check left                      | cleaning | Ask(deletes)
+//   cleaning | the last answer, first time        | cleaning | Ask(deletes that failed), if any
+//   cleaning | the last answer                    | done     | Finish
+//   waiting  | woke                               | asking   | Ask
 //
 // Guarantees, each held by a test:
-//   - a store that breaks one of the rules 1 to 6 is refused, with a message that says the rule in
-//   words
+//   - a store that breaks one of the rules 1 to 6 is refused, and the message says the rule in words
 //   - errors alone never refuse a store: they prove nothing (kUnreachable)
 //   - losers of a race may be told 409, 412, 500 or nothing at all
 #pragma once

@@ -11,22 +11,13 @@
 //
 // An adapter never repeats a write by itself and never guesses: a refused condition (412, 404 on an
 // update, 409, an existing file) is `conflict`, also when it may be our own earlier write; a 5xx or
-<<<<<<< HEAD
 // a lost answer is `maybe done`. storage/settled_put.h settles both by reading back, in one place,
 // and learns a version that was not told.
-=======
-// a lost answer is `maybe done`. storage/settled_put.h settles both by reading back, in one place.
->>>>>>> main
 //
 // Reads: kNotFound is the store's positive word that there is no such object. Every other error
 // says nothing about it. Reads may be repeated inside the deadline by the adapter.
 //
-<<<<<<< HEAD
 // Versions and conditions: core/object_version.h.
-=======
-// Versions are opaque texts (an ETag, a generation): only equality counts. Every write of ours
-// changes the bytes, so a content hash serves as a version.
->>>>>>> main
 #pragma once
 
 #include <cstddef>

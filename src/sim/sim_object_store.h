@@ -10,10 +10,11 @@
 //
 // What is stricter: versions are new with every write and never content hashes; conditions are held
 // to the letter; every fault of a store that the code above has to bear can be had, one by one:
-//   F3  error, not applied                 error_not_done
-//   F4  applied, but the answer is lost    answer_lost, applied_late; error_maybe_done (a 5xx at
-//   once) F5  refused                            rivals; delivered_twice (412 for our own write) F6
-//   stale reads and listings           stale_read, stale_listing F13 one-way partitions SimLink
+//   F3   error, not applied          error_not_done
+//   F4   applied, the answer lost    answer_lost, applied_late, error_maybe_done (a 5xx at once)
+//   F5   refused                     rivals, delivered_twice (412 for our own write)
+//   F6   stale reads and listings    stale_read, stale_listing
+//   F13  one-way partitions          SimLink
 // Personalities make a bucket that lies, for the store probe.
 //
 // Lifetimes: the bucket outlives its stores, a store goes before the loop that it answers on, the

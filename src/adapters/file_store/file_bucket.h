@@ -4,12 +4,10 @@
 //   - an object appears whole: its bytes are written and synced under a temporary name first
 //   - create-only is link(2), which exactly one rival wins, and which needs no lock
 //   - whatever replaces or removes an object holds the key's lock from the comparison to the
-//   change, so
-//     between the two an object can neither change nor go; and while it is there nobody can create
-//     it
+//     change: between the two an object can neither change nor go, and while it is there nobody can
+//     create it
 //   - a process that is killed leaves at most a temporary (skipped by listings, and removed by them
-//   after
-//     an hour) and an open lock, which the kernel releases
+//     after an hour) and an open lock, which the kernel releases
 // Everything is synced before it is acknowledged: the file, its directory, and directories on the
 // way that this process has not synced before. The last sync comes after the lock is released, so
 // that a process stopped inside a slow sync holds nobody up.
