@@ -25,9 +25,12 @@ struct PemKind {
   std::size_t max_bytes = 0;
 };
 
-inline constexpr PemKind kCertificatePem = {.label = "CERTIFICATE", .max_bytes = 64 * 1024};
-inline constexpr PemKind kPrivateKeyPem = {.label = "PRIVATE KEY", .max_bytes = 4 * 1024};
-inline constexpr PemKind kPublicKeyPem = {.label = "PUBLIC KEY", .max_bytes = 4 * 1024};
+inline constexpr PemKind kCertificatePem = {.label = "CERTIFICATE",
+                                            .max_bytes = std::size_t{64} * 1024};
+inline constexpr PemKind kPrivateKeyPem = {.label = "PRIVATE KEY",
+                                           .max_bytes = std::size_t{4} * 1024};
+inline constexpr PemKind kPublicKeyPem = {.label = "PUBLIC KEY",
+                                          .max_bytes = std::size_t{4} * 1024};
 
 inline constexpr std::size_t kMaxPemBundleBytes = std::size_t{64} * 1024;
 

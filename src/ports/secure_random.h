@@ -20,7 +20,7 @@ class SecureRandom {
 
   template <std::size_t N>
   [[nodiscard]] std::array<std::uint8_t, N> Array() {
-    std::array<std::uint8_t, N> out;
+    std::array<std::uint8_t, N> out{};
     Fill(out);
     return out;
   }

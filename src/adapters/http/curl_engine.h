@@ -23,6 +23,11 @@
 
 namespace nstance::http {
 
+struct ListDeleter {
+  void operator()(curl_slist* list) const { curl_slist_free_all(list); }
+};
+using TextList = std::unique_ptr<curl_slist, ListDeleter>;
+
 struct Transfer;
 class SocketWatch;
 
@@ -77,6 +82,7 @@ class CurlEngine final {
   const HttpClientOptions options_;
   Lane requests_;
   Lane streams_;
+  const TextList fixed_addresses_;
   std::map<TransferId, std::unique_ptr<Transfer>> transfers_;
   std::set<curl_socket_t> sockets_;  // Those to peers; a few may have been closed behind our back.
   std::map<curl_socket_t, std::unique_ptr<SocketWatch>> watches_;
