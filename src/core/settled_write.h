@@ -6,7 +6,7 @@
 // secrets) is create-only, where the same bytes serve as well.
 //
 //   state    | event                              | next    | command
-//   ---------+------------------------------------+---------+--------------------------------------
+//   ---------+------------------------------------+---------+-----------------------------------
 //   new      | Start                              | writing | Put
 //   writing  | applied, version told              | done    | Finish(version)
 //   writing  | applied, no version                | reading | Get

@@ -27,8 +27,7 @@ constexpr std::array<std::string_view, kChecks> kRules = {
     "a delete of a stale version is refused",
 };
 
-// --- Scripts
-// --------------------------------------------------------------------------------------
+// --- Scripts ------------------------------------------------------------------------------------
 
 Line Create(int key, int content) {
   return {.method = Method::kCreate, .key = key, .content = content};
@@ -88,8 +87,7 @@ std::vector<Batch> ReadAfterWrite(const Extent& extent) {
   return batches;
 }
 
-// --- Judgements
-// -----------------------------------------------------------------------------------
+// --- Judgements ---------------------------------------------------------------------------------
 
 Finding Holds() { return {}; }
 Finding Broken(std::string detail) {

@@ -1,15 +1,12 @@
-// SettledPut: a conditional put whose answer is true, although the store's may be lost or
-// ambiguous.
+// SettledPut: a conditional put whose answer is true, although the store's may be ambiguous.
 //
 // It runs the machine of core/settled_write.h: write once, and where the answer leaves a doubt read
-// the object back. Everything that writes conditionally goes through here and sees three results
-// only:
-//   version                    our bytes are in the store under this version
-//   kAborted, kNotDone         another write stands: read and decide again
-//   any other error            its outcome is right: after kNotDone the write may be sent again;
-//   after
-//                              kMaybeDone it may still land, and sending the *same bytes* under the
-//                              same condition again is the one safe repetition
+// the object back. Everything that writes conditionally goes through here and sees three results:
+//   version              our bytes are in the store under this version
+//   kAborted, kNotDone   another write stands: read and decide again
+//   any other error      its outcome is right. After kNotDone the write may be sent again. After
+//                        kMaybeDone it may still land, and sending the *same bytes* under the same
+//                        condition again is the one safe repetition
 // REQUIRES of the caller: bytes that no other write has (a `write_id`), or create-only content for
 // which equal bytes are as good as one's own.
 #pragma once

@@ -1,5 +1,4 @@
-// FileError: what a failed system call means to the caller of a store, and what can be done about
-// it.
+// FileError: what a failed system call means to a store's caller, and what can be done about it.
 #pragma once
 
 #include <string_view>

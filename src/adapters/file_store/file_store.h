@@ -1,11 +1,11 @@
 // FileStore: an object store in a directory (ports/object_store.h).
 //
 // Version: the MD5 of the bytes in hex. Listings tell no versions. There is no store time.
-// Blocking work runs on threads of its own, at most Options::threads calls at once; Options::queue
-// more wait, and one beyond is answered with kUnavailable, kNotDone. A call that has no answer at
-// its deadline ends with kDeadlineExceeded: kNotDone if it had not begun, kMaybeDone if a write
-// had. What the bytes on disk look like, and why several processes may share a bucket:
-// file_bucket.h.
+//
+// Blocking work runs on threads of its own: Options::pool says how many calls run at once and how
+// many wait; one beyond is answered with kUnavailable, kNotDone. A call that has no answer at its
+// deadline ends with kDeadlineExceeded: kNotDone if it had not begun, kMaybeDone if a write had.
+// What the bytes on disk look like, and why several processes may share a bucket: file_bucket.h.
 //
 // Errors before the change of a name are kNotDone, afterwards (the sync of the directory fails)
 // kMaybeDone. Where a disk is full or a directory is not ours the message says what to do.
