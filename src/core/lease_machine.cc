@@ -68,6 +68,7 @@ LeaseStep LeaseMachine::Start(const Input& in) {
   role_ = Role::kStandby;
   incarnation_ = IncarnationOf(in.entropy);
   last_now_ = in.now;
+  started_at_ = in.now;
   Schedule(Call::kRead, in.now);
   LeaseStep step;
   End(in, step);
@@ -227,14 +228,23 @@ Duration LeaseMachine::WaitFor(Sight sight, const LeaseRecord& record, const Inp
     case Sight::kUnreadable: return timings.lease + jitter;
     case Sight::kMissing: break;
   }
-  const bool never_led = options_.bucket == BucketAge::kNew && !record_was_seen_;
+  const bool never_led = options_.bucket == BucketAge::kNew && !record_was_seen_ &&
+                         in.now - started_at_ < timings.lease;
   return never_led ? jitter : timings.lease + jitter;
 }
 
 void LeaseMachine::Observe(const std::optional<Found>& found, const Input& in, LeaseStep& step) {
   const std::optional<std::string> version = found ? std::optional(found->version) : std::nullopt;
-  if (seen_ && seen_->version == version) return;  // Unchanged: its time runs on.
-  Seen seen{.version = version, .since = in.now};
+  if (seen_ && seen_->version == version) {
+    // Unchanged: its time runs on. But nothing at all, or rubbish, looks the same after somebody else
+    // has led in between; only what was watched without a gap counts.
+    const bool may_return = seen_->sight == Sight::kMissing || seen_->sight == Sight::kUnreadable;
+    const bool gap = in.now - seen_->looked_at > options_.timings.lease / 2;
+    if (may_return && gap) seen_->since = in.now;
+    seen_->looked_at = read_sent_at_;
+    return;
+  }
+  Seen seen{.version = version, .since = in.now, .looked_at = read_sent_at_};
   LeaseRecord record;
   if (!found) {
     if (record_was_seen_) step.alarm = LeaseAlarm::kMissing;
@@ -293,6 +303,7 @@ void LeaseMachine::Acquire(std::string version, const Input& in, LeaseStep& step
     return Schedule(Call::kRead, in.now);
   }
   role_ = Role::kHolding;
+  held_term_ = term_;
   version_ = std::move(version);
   deadline_ = deadline;
   acquired_at_ = in.now;

@@ -34,7 +34,7 @@
 //   new       | Start                                        | standby   | Read
 //   standby   | OnTime: poll due or lease run out            | standby   | Read
 //   standby   | read: not yet free                           | standby   | wait
-//   standby   | read: free, or ours                          | standby   | Write(acquire)
+//   standby   | read: free, or ours of a term that we held   | standby   | Write(acquire)
 //   standby   | write: applied and in time; read: our write  | holding   | Acquired
 //   standby   | write: applied, but past its deadline        | standby   | Read, hold back
 //   standby   | write: conflict or maybe done                | standby   | Read
@@ -91,7 +91,8 @@ enum class LeaseAlarm : std::uint8_t {
 // What the owner knows about the bucket when the machine starts.
 enum class BucketAge : std::uint8_t {
   kUsed,
-  kNew,  // No journal: nobody has ever led here. Believed until a lease record has been seen.
+  // No journal: nobody has ever led here. Believed for one lease, and only until a record was seen.
+  kNew,
 };
 
 struct LeaseStep {
@@ -184,7 +185,8 @@ class LeaseMachine {
     std::string write_id = {};
     bool released = false;
     Instant since = {};
-    Duration wait = {};  // Until it counts as free, jitter included.
+    Instant looked_at = {};  // When the last question was sent.
+    Duration wait = {};      // Until it counts as free, jitter included.
   };
   struct Written {
     Purpose purpose = Purpose::kAbandoned;
@@ -226,6 +228,7 @@ class LeaseMachine {
   Call next_ = Call::kNone;  // What to ask for at act_at_ when nothing is outstanding.
   Instant act_at_;
   Instant last_now_;
+  Instant started_at_;
   std::string incarnation_;
   json::Object unknown_;  // Of the record that we took over.
 
@@ -233,6 +236,7 @@ class LeaseMachine {
   std::optional<Seen> seen_;
   bool record_was_seen_ = false;
   std::int64_t highest_term_ = 0;
+  std::int64_t held_term_ = 0;  // The last term that we really had.
 
   Written written_;
   std::optional<std::string> version_;  // Of our own record; empty: none, or it vanished.

@@ -317,25 +317,25 @@ Pending SimObjectStore::SendRead(SimRequest request, Done<T> done,
   auto call = std::make_shared<Call<T>>(std::move(done));
   Pending pending = Begin<T>(call, DeadlineExceeded("the store did not answer in time"));
   const Fate fate = Draw(request.method);
-  request.at = loop_.Now();
+  const Instant now = bucket_.scheduler_.now();  // The world's, not the process's.
+  request.at = now;
   if (fate.kind == Kind::kRequestLost) {
     request.result = SimResult::kLost;
     bucket_.Note(std::move(request));
     return pending;
   }
-  bucket_.Later(
-      loop_.Now() + fate.out, [call, fate, look = std::move(look), wire = wire_,
-                               request = std::move(request), &bucket = bucket_]() mutable {
-        Result<T> result = fate.kind == Kind::kErrorNotDone ? Fail(Unavailable("503: slow down"))
-                                                            : look(fate.staleness);
-        request.result = result                                   ? SimResult::kDone
-                         : result.error().code == Code::kNotFound ? SimResult::kNotFound
-                                                                  : SimResult::kFailed;
-        bucket.Note(std::move(request));
-        if (fate.kind != Kind::kAnswerLost) {
-          Call<T>::Answer(call, *wire, fate.back, std::move(result));
-        }
-      });
+  bucket_.Later(now + fate.out, [call, fate, look = std::move(look), wire = wire_,
+                                 request = std::move(request), &bucket = bucket_]() mutable {
+    Result<T> result = fate.kind == Kind::kErrorNotDone ? Fail(Unavailable("503: slow down"))
+                                                        : look(fate.staleness);
+    request.result = result                                   ? SimResult::kDone
+                     : result.error().code == Code::kNotFound ? SimResult::kNotFound
+                                                              : SimResult::kFailed;
+    bucket.Note(std::move(request));
+    if (fate.kind != Kind::kAnswerLost) {
+      Call<T>::Answer(call, *wire, fate.back, std::move(result));
+    }
+  });
   return pending;
 }
 
@@ -353,8 +353,8 @@ Pending SimObjectStore::SendWrite(SimBucket::Write write, Done<T> done) {
 }
 
 void SimObjectStore::Carry(SimBucket::Write write, const Fate& fate, SimBucket::WriteDone answer) {
-  const Instant now = loop_.Now();
   SimBucket& bucket = bucket_;
+  const Instant now = bucket.scheduler_.now();  // The world's, not the process's.
   SimRequest request{.at = now,
                      .process = write.process,
                      .method = write.method,

@@ -219,6 +219,49 @@ TEST(LeaseMachineTest, AMissingCorruptOrForeignRecordIsExpiredAfterOneLease) {
   }
 }
 
+TEST(LeaseMachineTest, AMissingOrCorruptRecordMustBeWatchedWithoutAGap) {
+  const std::vector<LeaseMachine::ReadAnswer> rows = {
+      std::nullopt, LeaseMachine::Found{.bytes = "", .version = "x"}};
+  for (const LeaseMachine::ReadAnswer& answer : rows) {
+    Driver driver;
+    driver.Read(answer);
+    while (driver.now < Instant::FromClock(Duration::Seconds(110))) {
+      driver.Wake();
+      if (driver.reads()) driver.ReadError();
+    }
+    // Somebody may have led meanwhile.
+    driver.Wake();
+    driver.Read(answer);
+    EXPECT_EQ(UntilWrite(driver, answer), Duration::Seconds(8));
+  }
+}
+
+TEST(LeaseMachineTest, AHeldRecordCannotComeBackSoAGapDoesNotMatter) {
+  Driver driver;
+  driver.Read(Found(Others()));
+  while (driver.now < Instant::FromClock(Duration::Seconds(110))) {
+    driver.Wake();
+    if (driver.reads()) driver.ReadError();
+  }
+  driver.Wake();
+  driver.Read(Found(Others()));
+  EXPECT_TRUE(driver.writes());
+}
+
+TEST(LeaseMachineTest, AnAcquisitionOfOursThatLandsAfterAllIsWaitedForLikeAnothers) {
+  Driver driver(BucketAge::kNew);
+  driver.ReadMissing();
+  const std::string late = driver.written.bytes;
+  driver.Lost();
+  driver.Read(Found(Others()));
+  driver.now = driver.now + Duration::Seconds(7);
+  driver.Wake();
+  const LeaseMachine::ReadAnswer landed = LeaseMachine::Found{.bytes = late, .version = "late"};
+  driver.Read(landed);
+  EXPECT_FALSE(driver.acquired());
+  EXPECT_GE(UntilWrite(driver, landed), Duration::Seconds(8));
+}
+
 TEST(LeaseMachineTest, ARecordThatGoesMissingRaisesAnAlarm) {
   Driver driver;
   driver.ReadRecord(Others(), "a");
