@@ -4,20 +4,20 @@
 // administrator. Adapters translate whatever their store answers into four results (nobody above
 // sees an HTTP status):
 //
-//   applied      the new version     durable
+//   applied      the new version     durable; empty when the store did not tell it
 //   conflict     kAborted, kNotDone  another write stands: read and decide again
 //   not done     kUnavailable, kNotDone    surely without effect; may be sent again
 //   maybe done   kUnavailable or kDeadlineExceeded, kMaybeDone   the only legal next step is a read
 //
 // An adapter never repeats a write by itself and never guesses: a refused condition (412, 404 on an
 // update, 409, an existing file) is `conflict`, also when it may be our own earlier write; a 5xx or
-// a lost answer is `maybe done`. storage/settled_put.h settles both by reading back, in one place.
+// a lost answer is `maybe done`. storage/settled_put.h settles both by reading back, in one place,
+// and learns a version that was not told.
 //
 // Reads: kNotFound is the store's positive word that there is no such object. Every other error
 // says nothing about it. Reads may be repeated inside the deadline by the adapter.
 //
-// Versions are opaque texts (an ETag, a generation): only equality counts. Every write of ours
-// changes the bytes, so a content hash serves as a version.
+// Versions and conditions: core/object_version.h.
 #pragma once
 
 #include <cstddef>
@@ -25,20 +25,15 @@
 #include <functional>
 #include <optional>
 #include <string>
-#include <variant>
 #include <vector>
 
 #include "base/result.h"
 #include "base/time.h"
 #include "core/object_key.h"
+#include "core/object_version.h"
 #include "ports/pending.h"
 
 namespace nstance {
-
-struct ObjectVersion {
-  std::string text;
-  friend bool operator==(const ObjectVersion&, const ObjectVersion&) = default;
-};
 
 struct Object {
   std::string bytes;
@@ -51,16 +46,6 @@ struct ObjectHead {
   ObjectVersion version;
   std::uint64_t size = 0;
 };
-
-// Conditions of a write.
-struct IfAbsent {
-  friend bool operator==(IfAbsent, IfAbsent) = default;
-};
-struct IfVersion {
-  ObjectVersion version;
-  friend bool operator==(const IfVersion&, const IfVersion&) = default;
-};
-using PutCondition = std::variant<IfAbsent, IfVersion>;
 
 struct PutRequest {
   ObjectKey key;

@@ -16,11 +16,11 @@ std::uint64_t Mix(std::uint64_t hash, std::uint64_t value) {
 
 }  // namespace
 
-std::uint64_t SimScheduler::Add(const void* owner, Instant at, Task task) {
+std::uint64_t SimScheduler::Add(Entry entry) {
   const std::uint64_t number = next_number_++;
-  const Instant due = std::max(at, now_);
-  entries_.emplace(number, Entry{.owner = owner, .at = due, .task = std::move(task)});
-  waiting_.emplace(Key(due, number), number);
+  entry.at = std::max(entry.at, now_);
+  waiting_.emplace(Key(entry.at, number), number);
+  entries_.emplace(number, std::move(entry));
   return number;
 }
 
@@ -30,12 +30,31 @@ void SimScheduler::Cancel(std::uint64_t number) {
   if (!node.empty()) waiting_.erase(Key(node.mapped().at, number));
 }
 
-void SimScheduler::Forget(const void* owner) {
+void SimScheduler::Forget(const Owner& owner) {
   std::vector<std::uint64_t> numbers;
   for (const auto& [number, entry] : entries_) {
-    if (entry.owner == owner) numbers.push_back(number);
+    if (entry.owner == &owner) numbers.push_back(number);
   }
   for (const std::uint64_t number : numbers) Cancel(number);
+}
+
+void SimScheduler::Release(const Owner& owner) {
+  for (auto& [number, entry] : entries_) {
+    if (entry.owner != &owner || !entry.held) continue;
+    entry.held = false;
+    entry.at = now_;
+    waiting_.emplace(Key(now_, number), number);
+  }
+}
+
+void SimScheduler::MoveTimers(const Owner& owner, const std::function<Instant(Instant)>& to_world) {
+  for (auto& [number, entry] : entries_) {
+    if (entry.owner != &owner || !entry.own_at) continue;
+    waiting_.erase(Key(entry.at, number));
+    entry.at = std::max(to_world(*entry.own_at), now_);
+    entry.held = false;
+    waiting_.emplace(Key(entry.at, number), number);
+  }
 }
 
 void SimScheduler::CollectReady() {
@@ -50,8 +69,14 @@ void SimScheduler::RunReady() {
   std::swap(ready_[pick], ready_.back());
   const std::uint64_t number = ready_.back();
   ready_.pop_back();
-  auto node = entries_.extract(number);
-  if (node.empty()) return;  // Cancelled after it became ready.
+  const auto entry = entries_.find(number);
+  if (entry == entries_.end()) return;                           // Cancelled after it became ready.
+  if (waiting_.contains(Key(entry->second.at, number))) return;  // Moved after it became ready.
+  if (entry->second.owner->paused) {
+    entry->second.held = true;
+    return;
+  }
+  auto node = entries_.extract(entry);
   trace_hash_ =
       Mix(Mix(trace_hash_, static_cast<std::uint64_t>(now_.since_zero().nanoseconds())), number);
   ++steps_;

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -45,16 +46,26 @@ class SimScheduler final {
   friend class SimLoop;
   using Key = std::pair<Instant, std::uint64_t>;  // Due time and number.
 
-  // `owner` groups what Forget() drops.
-  std::uint64_t Add(const void* owner, Instant at, Task task);
-  void Cancel(std::uint64_t number);
-  void Forget(const void* owner);
+  // Whom tasks belong to: one per loop.
+  struct Owner {
+    bool paused = false;
+  };
 
   struct Entry {
-    const void* owner;
-    Instant at;
+    const Owner* owner;
+    Instant at;  // World time.
     Task task;
+    std::optional<Instant> own_at = std::nullopt;  // Timers: the same in the owner's time.
+    bool held = false;                             // Due, but its owner is paused.
   };
+
+  std::uint64_t Add(Entry entry);
+  void Cancel(std::uint64_t number);
+  void Forget(const Owner& owner);
+  // Makes ready what came due while the owner was paused.
+  void Release(const Owner& owner);
+  // The owner's clock has changed: `to_world` tells what its times now mean.
+  void MoveTimers(const Owner& owner, const std::function<Instant(Instant)>& to_world);
   void CollectReady();
   void RunReady();
 
@@ -63,7 +74,7 @@ class SimScheduler final {
   std::uint64_t next_number_ = 1;
   std::map<std::uint64_t, Entry> entries_;  // By number: everything that waits.
   std::map<Key, std::uint64_t> waiting_;    // Not yet due.
-  std::vector<std::uint64_t> ready_;        // Due now; may name cancelled ones.
+  std::vector<std::uint64_t> ready_;        // Due now; may name cancelled, moved or held ones.
   std::uint64_t trace_hash_ = 0xCBF29CE484222325U;
   std::uint64_t steps_ = 0;
 };

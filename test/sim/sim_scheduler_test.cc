@@ -98,6 +98,75 @@ TEST(SimLoopTest, TheWallClockJumpsWithoutTheMonotonicOne) {
   EXPECT_EQ(loop.WallNow(), kStart + Duration::Seconds(5) - Duration::Days(3'650));
 }
 
+TEST(SimLoopTest, AClockOfAnotherRateMovesTimersWithIt) {
+  SimScheduler scheduler(7);
+  SimLoop slow(scheduler, kStart);
+  SimLoop fast(scheduler, kStart);
+  slow.SetRate(500);
+  fast.SetRate(2'000);
+  std::vector<Duration> seen;
+  const auto note = [&] { seen.push_back(scheduler.now().since_zero()); };
+  const Pending a = slow.CallAfter(Duration::Seconds(10), note);
+  const Pending b = fast.CallAfter(Duration::Seconds(10), note);
+  scheduler.RunFor(Duration::Seconds(4));
+  EXPECT_EQ(slow.Now().since_zero(), Duration::Seconds(2));
+  EXPECT_EQ(fast.WallNow(), kStart + Duration::Seconds(8));
+  slow.SetRate(4'000);  // Eight of its seconds are left, so two of ours.
+  fast.SetRate(1'000);
+  scheduler.RunFor(Duration::Minutes(1));
+  EXPECT_EQ(seen, (std::vector<Duration>{Duration::Seconds(6), Duration::Seconds(6)}));
+}
+
+TEST(SimLoopTest, NoRateLetsATimerRunEarly) {
+  Prng prng(8);
+  for (int i = 0; i < 2'000; ++i) {
+    SimScheduler scheduler(static_cast<std::uint64_t>(i));
+    SimLoop loop(scheduler, kStart);
+    loop.SetRate(prng.Between(1, 5'000));
+    scheduler.RunFor(prng.UpTo(Duration::Seconds(5)));
+    loop.SetRate(prng.Between(1, 5'000));
+    const Instant due = loop.Now() + prng.UpTo(Duration::Seconds(5));
+    bool early = true;
+    const Pending timer = loop.CallAt(due, [&] { early = loop.Now() < due; });
+    while (scheduler.Step()) {
+    }
+    EXPECT_FALSE(early) << i;
+  }
+}
+
+TEST(SimLoopTest, APausedProcessRunsNothingWhileItsClockRunsOn) {
+  SimScheduler scheduler(9);
+  SimLoop loop(scheduler, kStart);
+  std::vector<Duration> seen;
+  const auto note = [&] { seen.push_back(loop.Now().since_zero()); };
+  const Pending kept = loop.CallAfter(Duration::Seconds(1), note);
+  Pending dropped = loop.CallAfter(Duration::Seconds(1), note);
+  const Pending later = loop.CallAfter(Duration::Seconds(30), note);
+  loop.Pause();
+  loop.Post(note);
+  scheduler.RunFor(Duration::Seconds(10));
+  EXPECT_TRUE(seen.empty());
+  dropped.Cancel();
+  loop.Resume();
+  scheduler.RunFor(Duration::Minutes(1));
+  EXPECT_EQ(seen, (std::vector<Duration>{Duration::Seconds(10), Duration::Seconds(10),
+                                         Duration::Seconds(30)}));
+}
+
+TEST(SimLoopTest, ARestoredClockGoesBackAndItsTimersWait) {
+  SimScheduler scheduler(10);
+  SimLoop loop(scheduler, kStart);
+  scheduler.RunFor(Duration::Hours(1));
+  bool ran = false;
+  const Pending timer = loop.CallAfter(Duration::Seconds(1), [&] { ran = true; });
+  loop.SetClock(loop.Now() - Duration::Minutes(10));
+  EXPECT_EQ(loop.Now().since_zero(), Duration::Minutes(50));
+  scheduler.RunFor(Duration::Minutes(10));
+  EXPECT_FALSE(ran);
+  scheduler.RunFor(Duration::Seconds(1));
+  EXPECT_TRUE(ran);
+}
+
 TEST(SeededRandomTest, RepeatsItselfWithItsSeed) {
   SeededRandom a(5);
   SeededRandom b(5);

@@ -1,5 +1,6 @@
 #include "adapters/http/curl_engine.h"
 
+#include <arpa/inet.h>
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -21,14 +22,33 @@
 namespace nstance::http {
 namespace {
 
+constexpr const char* kLinkLocal = "the host has a link-local address";
+
 struct EasyDeleter {
   void operator()(CURL* easy) const { curl_easy_cleanup(easy); }
 };
-struct ListDeleter {
-  void operator()(curl_slist* list) const { curl_slist_free_all(list); }
-};
 using Easy = std::unique_ptr<CURL, EasyDeleter>;
-using HeaderList = std::unique_ptr<curl_slist, ListDeleter>;
+
+// Null pointer when there are no lines.
+TextList MakeList(const std::vector<std::string>& lines) {
+  TextList list;
+  for (const std::string& line : lines) {
+    curl_slist* longer = curl_slist_append(list.get(), line.c_str());
+    CHECK(longer != nullptr, "out of memory");
+    (void)list.release();  // It is the front of the longer list now.
+    list.reset(longer);
+  }
+  return list;
+}
+
+std::string IpOf(const sockaddr& address) {
+  std::array<char, INET6_ADDRSTRLEN> text{};
+  const void* ip =
+      address.sa_family == AF_INET
+          ? static_cast<const void*>(&reinterpret_cast<const sockaddr_in&>(address).sin_addr)
+          : &reinterpret_cast<const sockaddr_in6&>(address).sin6_addr;
+  return inet_ntop(address.sa_family, ip, text.data(), text.size()) == nullptr ? "" : text.data();
+}
 
 void InitializeOnce() {
   static std::once_flag once;
@@ -86,6 +106,7 @@ struct Transfer {
   const HttpRequest request;
   const std::string host;  // Counted in its lane while it runs.
   Pending deadline;
+  Pending nudge;
   bool running = false;
   int redirects_left;
 
@@ -93,12 +114,13 @@ struct Transfer {
   PreparedRequest hop;
   bool at_first_host = true;
   bool fresh_connection_only = false;
-  HeaderList headers;
+  TextList headers;
   std::array<char, CURL_ERROR_SIZE> error_text{};
   Easy easy;                   // After the lists and buffers that it points to.
   int sends = 0;               // How often the request was about to leave.
   bool opened_socket = false;  // Not on a kept connection.
-  bool stale = false;          // The kept connection was unusable; nothing was sent.
+  bool refused_address = false;
+  bool stale = false;  // The kept connection was unusable; nothing was sent.
   ResponseHead head;
   std::string body;
   std::optional<Error> failure;  // Why one of our callbacks ended it.
@@ -127,6 +149,12 @@ struct Transfer {
 
 // What libcurl calls. They only take notes; no transfer is started or removed from here.
 struct Callbacks {
+  static Transfer* TransferOf(CURL* easy) {
+    char* user = nullptr;
+    curl_easy_getinfo(easy, CURLINFO_PRIVATE, &user);
+    return reinterpret_cast<Transfer*>(user);
+  }
+
   static std::size_t OnHeader(char* data, std::size_t one, std::size_t size, void* user) {
     auto& transfer = *static_cast<Transfer*>(user);
     const bool was_complete = transfer.head.complete();
@@ -172,15 +200,16 @@ struct Callbacks {
   static int OnSend(void* user, char* peer_ip, char* /*local_ip*/, int peer_port, int local_port) {
     auto& transfer = *static_cast<Transfer*>(user);
     if (transfer.request.addresses == HttpAddresses::kNotLinkLocal && MayBeLinkLocal(peer_ip)) {
-      transfer.failure = FailedPrecondition("the host has a link-local address");
-      return CURL_PREREQFUNC_ABORT;
-    }
-    if (!transfer.opened_socket && transfer.engine.HasUnaskedInput(local_port, peer_port)) {
-      transfer.stale = true;
+      transfer.failure =
+          FailedPrecondition(kLinkLocal);  // On a connection kept by another request.
       return CURL_PREREQFUNC_ABORT;
     }
     if (transfer.sends > 0 && ChangesSomething(transfer.request.method)) {
       transfer.failure = Unavailable("connection lost before an answer; not sent a second time");
+      return CURL_PREREQFUNC_ABORT;
+    }
+    if (!transfer.opened_socket && transfer.engine.HasUnaskedInput(local_port, peer_port)) {
+      transfer.stale = true;
       return CURL_PREREQFUNC_ABORT;
     }
     ++transfer.sends;
@@ -190,6 +219,11 @@ struct Callbacks {
   static curl_socket_t OnOpenSocket(void* user, curlsocktype /*purpose*/, curl_sockaddr* address) {
     auto& transfer = *static_cast<Transfer*>(user);
     CurlEngine& engine = transfer.engine;
+    if (transfer.request.addresses == HttpAddresses::kNotLinkLocal &&
+        MayBeLinkLocal(IpOf(address->addr))) {
+      transfer.refused_address = true;
+      return CURL_SOCKET_BAD;
+    }
     const int socket = ::socket(address->family, address->socktype | SOCK_CLOEXEC | SOCK_NONBLOCK,
                                 address->protocol);
     if (socket < 0) return CURL_SOCKET_BAD;
@@ -218,6 +252,7 @@ struct Callbacks {
     auto& engine = *static_cast<CurlEngine*>(user);
     if (what == CURL_POLL_REMOVE) {
       engine.watches_.erase(socket);
+      if (Transfer* transfer = TransferOf(easy); transfer != nullptr) engine.Nudge(*transfer);
       return 0;
     }
     const Interest interest{.readable = (what & CURL_POLL_IN) != 0,
@@ -225,8 +260,8 @@ struct Callbacks {
     if (const auto at = engine.watches_.find(socket); at != engine.watches_.end()) {
       at->second->SetInterest(interest);
     } else if (!engine.Watch(socket, interest)) {
-      Transfer* transfer = nullptr;
-      curl_easy_getinfo(easy, CURLINFO_PRIVATE, &transfer);
+      Transfer* transfer = TransferOf(easy);
+      if (transfer == nullptr) return 0;  // A handle of libcurl's own, which closes connections.
       engine.AbandonSoon(*transfer, ResourceExhausted("no descriptor is left"));
     }
     return 0;
@@ -286,8 +321,6 @@ void SetProtocol(Options& options, const HttpClientOptions& client) {
   options.SetText(CURLOPT_USERAGENT, client.user_agent);
   options.Set(CURLOPT_TCP_KEEPALIVE, 1L);
   options.Set(CURLOPT_MAXAGE_CONN, static_cast<long>(client.max_warm_age.seconds()));
-  // The transfer's own deadline is shorter or meant to be longer.
-  options.Set(CURLOPT_CONNECTTIMEOUT_MS, 24L * 3600 * 1000);
 }
 
 void SetTls(Options& options, const HttpClientOptions& client, const Transfer& transfer) {
@@ -345,14 +378,9 @@ void SetCallbacks(Options& options, Transfer& transfer) {
 }
 
 // Makes the handle of the present hop.
-CURLcode MakeEasy(Transfer& transfer, const HttpClientOptions& client) {
-  transfer.headers.reset();
-  for (const std::string& line : transfer.hop.header_lines) {
-    curl_slist* longer = curl_slist_append(transfer.headers.get(), line.c_str());
-    if (longer == nullptr) return CURLE_OUT_OF_MEMORY;
-    (void)transfer.headers.release();  // It is the front of the longer list now.
-    transfer.headers.reset(longer);
-  }
+CURLcode MakeEasy(Transfer& transfer, const HttpClientOptions& client,
+                  curl_slist* fixed_addresses) {
+  transfer.headers = MakeList(transfer.hop.header_lines);
   transfer.easy.reset(curl_easy_init());
   if (transfer.easy == nullptr) return CURLE_OUT_OF_MEMORY;
   Options options(transfer.easy.get());
@@ -363,8 +391,13 @@ CURLcode MakeEasy(Transfer& transfer, const HttpClientOptions& client) {
     SetSignature(options, *transfer.request.aws_signature);
   }
   SetCallbacks(options, transfer);
+  options.Set(CURLOPT_RESOLVE, fixed_addresses);
   options.SetText(CURLOPT_URL, transfer.hop.target.url);
   options.Set(CURLOPT_HTTPHEADER, transfer.headers.get());
+  // An address that does not answer may use up half of it, then the next one is tried.
+  options.Set(CURLOPT_CONNECTTIMEOUT_MS,
+              std::clamp(static_cast<long>(transfer.request.deadline.milliseconds()), 1L,
+                         24L * 3600 * 1000));
   options.Set(CURLOPT_FRESH_CONNECT, transfer.fresh_connection_only ? 1L : 0L);
   return options.code();
 }
@@ -399,7 +432,10 @@ int PortOf(const sockaddr_storage& address) {
 }  // namespace
 
 CurlEngine::CurlEngine(RealLoop& io, std::shared_ptr<Channel> channel, HttpClientOptions options)
-    : io_(io), channel_(std::move(channel)), options_(std::move(options)) {
+    : io_(io),
+      channel_(std::move(channel)),
+      options_(std::move(options)),
+      fixed_addresses_(MakeList(options_.fixed_addresses)) {
   InitializeOnce();
   CHECK(options_.max_in_flight > 0 && options_.max_streams > 0);
   CHECK(options_.max_connections_per_host > 0);
@@ -498,7 +534,7 @@ void CurlEngine::Launch(Transfer& transfer) {
   transfer.body.clear();
   transfer.opened_socket = false;
   transfer.stale = false;
-  const CURLcode code = MakeEasy(transfer, options_);
+  const CURLcode code = MakeEasy(transfer, options_, fixed_addresses_.get());
   const bool added =
       code == CURLE_OK && curl_multi_add_handle(multi_, transfer.easy.get()) == CURLM_OK;
   if (added) return;
@@ -516,6 +552,15 @@ bool CurlEngine::Watch(curl_socket_t socket, Interest interest) {
   return true;
 }
 
+void CurlEngine::Nudge(Transfer& transfer) {
+  if (transfer.sends > 0) return;
+  transfer.nudge = io_.CallAfter({}, [&transfer] {
+    // Any change of the pause makes libcurl look at the transfer; nothing is received yet.
+    curl_easy_pause(transfer.easy.get(), CURLPAUSE_RECV);
+    curl_easy_pause(transfer.easy.get(), CURLPAUSE_CONT);
+  });
+}
+
 void CurlEngine::SocketAction(curl_socket_t socket, int events) {
   int running = 0;
   const CURLMcode code = curl_multi_socket_action(multi_, socket, events, &running);
@@ -523,21 +568,22 @@ void CurlEngine::SocketAction(curl_socket_t socket, int events) {
   int left = 0;
   while (CURLMsg* message = curl_multi_info_read(multi_, &left)) {
     if (message->msg != CURLMSG_DONE) continue;
-    Transfer* transfer = nullptr;
     const CURLcode result = message->data.result;
-    curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, &transfer);
-    OnDone(*transfer, result);
+    OnDone(*Callbacks::TransferOf(message->easy_handle), result);
   }
 }
 
 void CurlEngine::OnDone(Transfer& transfer, CURLcode code) {
   curl_multi_remove_handle(multi_, transfer.easy.get());
   transfer.easy.reset();
+  transfer.nudge.Cancel();
   if (transfer.failure.has_value()) {
     Abandon(transfer, std::move(*transfer.failure));
   } else if (transfer.stale && !transfer.fresh_connection_only) {
     transfer.fresh_connection_only = true;
     Launch(transfer);
+  } else if (code != CURLE_OK && transfer.refused_address) {
+    Abandon(transfer, FailedPrecondition(kLinkLocal));
   } else if (code != CURLE_OK) {
     Abandon(transfer, FromCurl(code, transfer.error_text.data()));
   } else if (!transfer.head.complete()) {

@@ -23,6 +23,11 @@
 
 namespace nstance::http {
 
+struct ListDeleter {
+  void operator()(curl_slist* list) const { curl_slist_free_all(list); }
+};
+using TextList = std::unique_ptr<curl_slist, ListDeleter>;
+
 struct Transfer;
 class SocketWatch;
 
@@ -68,6 +73,9 @@ class CurlEngine final {
 
   // False when there is no descriptor left.
   [[nodiscard]] bool Watch(curl_socket_t socket, Interest interest);
+  // libcurl 7.88 gives up on an address and then forgets to begin with the next one until some timer
+  // fires. Called when a socket goes before anything was sent.
+  void Nudge(Transfer& transfer);
   void SocketAction(curl_socket_t socket, int events);
   // Whether the peer has said something on the kept connection that nobody asked for.
   [[nodiscard]] bool HasUnaskedInput(int local_port, int peer_port) const;
@@ -77,6 +85,7 @@ class CurlEngine final {
   const HttpClientOptions options_;
   Lane requests_;
   Lane streams_;
+  const TextList fixed_addresses_;
   std::map<TransferId, std::unique_ptr<Transfer>> transfers_;
   std::set<curl_socket_t> sockets_;  // Those to peers; a few may have been closed behind our back.
   std::map<curl_socket_t, std::unique_ptr<SocketWatch>> watches_;

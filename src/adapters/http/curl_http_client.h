@@ -20,7 +20,9 @@
 // What a signed request may not hold is told in prepared_request.h.
 //
 // An answer that tells no length and is not chunked ends when the peer closes; whether it is whole
-// only its reader can tell. Deadlines count from the turn in which io picks the request up.
+// only its reader can tell. Deadlines count from the turn in which io picks the request up. Behind
+// a proxy, HttpAddresses speaks of the proxy's address. The system's roots take libcurl 50 ms or
+// more to parse, on io, at the first TLS connection of a client.
 //
 // Threads: the constructor, Send(), Stream(), the Pendings and the destructor belong to home. The
 // destructor never waits: callbacks are gone when it returns, and sockets are closed by a last task
@@ -35,6 +37,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "adapters/real_loop/real_loop.h"
 #include "ports/http.h"
@@ -63,6 +66,8 @@ struct HttpClientOptions {
   std::string client_certificate = {};
   std::string client_key = {};
 
+  // Addresses of names that are not looked up: "host:port:address[,address...]".
+  std::vector<std::string> fixed_addresses = {};
   // "http://host:port"; empty: none, whatever the environment says.
   std::string proxy = {};
   std::string user_agent = "nstance";

@@ -4,6 +4,7 @@
 #include <optional>
 #include <ostream>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -46,6 +47,12 @@ std::function<void(RawConnection&)> SayForever(std::string first, std::string ag
     while (connection.Write(many)) {
     }
   };
+}
+
+std::string Repeated(std::string_view text, int times) {
+  std::string out;
+  for (int i = 0; i < times; ++i) out += text;
+  return out;
 }
 
 constexpr Code kTooMuch = Code::kResourceExhausted;
@@ -104,6 +111,10 @@ std::vector<Fault> Faults() {
        .stream_code = kTooMuch},
       {.name = "FewButHugeHeaders",
        .act = SayForever(ok, "X-A: " + std::string(8'000, 'a') + "\r\n"),
+       .code = kTooMuch,
+       .stream_code = kTooMuch},
+      {.name = "ThreeHundredSmallHeaders",
+       .act = SayAndWait(ok + Repeated("X-A: abc\r\n", 300) + "Content-Length: 0\r\n\r\n"),
        .code = kTooMuch,
        .stream_code = kTooMuch},
       {.name = "EndlessInterimAnswers",

@@ -1,0 +1,95 @@
+#include "storage/elector.h"
+
+#include <optional>
+#include <variant>
+
+#include "base/overloaded.h"
+
+namespace nstance {
+namespace {
+
+LeaseMachine::ReadAnswer ToAnswer(Result<Object> result) {
+  if (result) {
+    return LeaseMachine::Found{.bytes = std::move(result->bytes),
+                               .version = std::move(result->version.text)};
+  }
+  if (result.error().code == Code::kNotFound) return std::nullopt;
+  return Fail(std::move(result).error());
+}
+
+LeaseMachine::WriteAnswer ToAnswer(Result<ObjectVersion> result) {
+  if (!result) return Fail(std::move(result).error());
+  // Applied, but the store did not tell the version: read it.
+  if (result->text.empty()) return Fail(Unavailable("no version").MaybeDone());
+  return std::move(result->text);
+}
+
+}  // namespace
+
+LeaseMachine::Input Elector::Input() {
+  return {.now = deps_.loop.Now(),
+          .wall_now = deps_.loop.WallNow(),
+          .entropy = deps_.random.Array<std::tuple_size_v<LeaseMachine::Entropy>>()};
+}
+
+void Elector::Stop(Instant release_by, std::move_only_function<void()> stopped) {
+  stopped_ = std::move(stopped);
+  Do(machine_.Stop(release_by, Input()));
+}
+
+bool Elector::MayStart(Duration bound) {
+  const Instant now = deps_.loop.Now();
+  // The clock went back: timers may be far away, so look at it in a turn of its own.
+  if (now < machine_.last_now()) {
+    look_ = deps_.loop.CallAt(now, [this] { Do(machine_.OnTime(Input())); });
+  }
+  return machine_.MayStart(now, bound);
+}
+
+void Elector::Read() {
+  call_ = deps_.store.Get(key_, [this](Result<Object> result) {
+    Do(machine_.OnRead(ToAnswer(std::move(result)), Input()));
+  });
+}
+
+void Elector::Write(LeaseStep::Write& write) {
+  PutRequest request{.key = key_, .bytes = std::move(write.bytes), .condition = IfAbsent{}};
+  if (write.expected_version) {
+    request.condition = IfVersion{ObjectVersion{std::move(*write.expected_version)}};
+  }
+  call_ = deps_.store.Put(std::move(request), [this](Result<ObjectVersion> result) {
+    Do(machine_.OnWrite(ToAnswer(std::move(result)), Input()));
+  });
+}
+
+// Calls and timers first: the owner's callbacks may come back here, or end us.
+void Elector::Do(LeaseStep step) {
+  timer_ = Pending();
+  if (step.wake_at != Instant::Never()) {
+    timer_ = deps_.loop.CallAt(step.wake_at, [this] { Do(machine_.OnTime(Input())); });
+  }
+  std::visit(Overloaded{
+                 [](LeaseStep::Nothing) {},
+                 [this](LeaseStep::Read) { Read(); },
+                 [this](LeaseStep::Write& write) { Write(write); },
+             },
+             step.call);
+  Tell(step);
+}
+
+void Elector::Tell(LeaseStep& step) {
+  if (step.alarm) owner_.alarm(*step.alarm);
+  std::visit(Overloaded{
+                 [](LeaseStep::Nothing) {},
+                 [this](const LeaseStep::Acquired& news) { owner_.acquired(news.term); },
+                 [this](const LeaseStep::Lost& news) { owner_.lost(news.loss); },
+                 [this](LeaseStep::Stopped) {
+                   call_ = Pending();
+                   look_ = Pending();
+                   timer_ = deps_.loop.CallAt(deps_.loop.Now(), std::move(stopped_));
+                 },
+             },
+             step.news);
+}
+
+}  // namespace nstance

@@ -1,0 +1,84 @@
+// The suite of object_store_contract.h against the stores that need nothing outside: the file
+// store, with one and with several stores on one directory, and the simulated store with all faults
+// off.
+#include "test/contract/object_store_contract.h"
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "adapters/file_store/file_store.h"
+#include "sim/sim_object_store.h"
+#include "test/support/temp_dir.h"
+
+namespace nstance::test {
+namespace {
+
+class FileStoresUnderTest final : public StoreUnderTest {
+ public:
+  [[nodiscard]] Status Add() {
+    // Slow machines and sanitizers: no test here is about the deadline.
+    auto store = FileStore::Open(loop_, {.directory = (folder_.path() / "bucket").string(),
+                                         .missing = FileBucket::Missing::kCreate,
+                                         .deadline = Duration::Seconds(60)});
+    if (!store) return Fail(std::move(store).error());
+    stores_.push_back(*std::move(store));
+    return {};
+  }
+  Loop& loop() override { return loop_; }
+  std::vector<ObjectStore*> stores() override {
+    std::vector<ObjectStore*> all;
+    for (const auto& store : stores_) all.push_back(store.get());
+    return all;
+  }
+  bool RunUntil(const std::function<bool()>& done) override { return RunLoopUntil(loop_, done); }
+
+ private:
+  TempDir folder_;
+  RealLoop loop_;
+  std::vector<std::unique_ptr<ObjectStore>> stores_;
+};
+
+template <int kStores>
+Result<std::unique_ptr<StoreUnderTest>> MakeFileStores() {
+  auto world = std::make_unique<FileStoresUnderTest>();
+  for (int i = 0; i < kStores; ++i) RETURN_IF_ERROR(world->Add());
+  return world;
+}
+
+class SimStoresUnderTest final : public StoreUnderTest {
+ public:
+  explicit SimStoresUnderTest(const sim::SimPersonality& personality)
+      : bucket_(scheduler_, {.personality = personality}) {}
+  Loop& loop() override { return loop_; }
+  std::vector<ObjectStore*> stores() override { return {&first_, &second_}; }
+  bool RunUntil(const std::function<bool()>& done) override {
+    return scheduler_.RunUntilTrue(done, Duration::Minutes(1));
+  }
+
+ private:
+  sim::SimScheduler scheduler_{7};
+  sim::SimBucket bucket_;
+  sim::SimLoop loop_{scheduler_, Timestamp()};
+  sim::SimObjectStore first_{bucket_, loop_, {.process = "first"}};
+  sim::SimObjectStore second_{bucket_, loop_, {.process = "second"}};
+};
+
+Result<std::unique_ptr<StoreUnderTest>> MakeSimStores(const sim::SimPersonality& personality) {
+  return std::make_unique<SimStoresUnderTest>(personality);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Stores, ObjectStoreContractTest,
+    testing::Values(StoreKind{.name = "File", .make = &MakeFileStores<1>},
+                    StoreKind{.name = "FileTwice", .make = &MakeFileStores<2>},
+                    StoreKind{.name = "Simulated", .make = [] { return MakeSimStores({}); }},
+                    StoreKind{.name = "SimulatedErrorForALostRace",
+                              .make = [] { return MakeSimStores({.lost_race_gets_error = true}); }},
+                    StoreKind{.name = "SimulatedConflictForTheLoser",
+                              .make = [] { return MakeSimStores({.rival_gets_conflict = true}); }}),
+    StoreKindName);
+
+}  // namespace
+}  // namespace nstance::test
