@@ -1,5 +1,5 @@
-// Journals: any bytes give a journal or an error that says why; a journal that was read is written and
-// read back as the same, and so is what a new leader makes of it.
+// Journals: any bytes give a journal or an error that says why; a journal that was read is written
+// and read back as the same, and so is what a new leader makes of it.
 #include <cstddef>
 #include <cstdint>
 #include <string>

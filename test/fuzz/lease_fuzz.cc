@@ -1,4 +1,5 @@
-// Lease records: any bytes give a verdict; a record that was read is written and read back as the same.
+// Lease records: any bytes give a verdict; a record that was read is written and read back as the
+// same.
 #include <cstddef>
 #include <cstdint>
 #include <string>

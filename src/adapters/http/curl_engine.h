@@ -73,8 +73,8 @@ class CurlEngine final {
 
   // False when there is no descriptor left.
   [[nodiscard]] bool Watch(curl_socket_t socket, Interest interest);
-  // libcurl 7.88 gives up on an address and then forgets to begin with the next one until some timer
-  // fires. Called when a socket goes before anything was sent.
+  // libcurl 7.88 gives up on an address and then forgets to begin with the next one until some
+  // timer fires. Called when a socket goes before anything was sent.
   void Nudge(Transfer& transfer);
   void SocketAction(curl_socket_t socket, int events);
   // Whether the peer has said something on the kept connection that nobody asked for.
