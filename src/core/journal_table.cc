@@ -158,8 +158,8 @@ JournalDraft JournalTable::Plan(std::span<const JournalChange> changes,
   for (std::size_t i = 0; i < next.intents.size(); ++i) index.emplace(next.intents[i].id, i);
   std::size_t number = 0;
   for (const JournalChange& change : changes) {
-    std::string id = fmt::format("{}-{}-{}", next.epoch, next.seq, number + 1);
-    draft.results.push_back(draft.table.Make(change, index, std::move(id)));
+    const std::string id = fmt::format("{}-{}-{}", next.epoch, next.seq, number + 1);
+    draft.results.push_back(draft.table.Make(change, index, id));
     const bool named = change.intent && change.identity == JournalChange::Identity::kNew &&
                        draft.results.back().fate == ChangeResult::Fate::kMade;
     if (named) ++number;

@@ -24,7 +24,7 @@ class CollectingLoop final : public Loop {
 };
 
 class MailboxTest : public testing::Test {
- protected:
+ public:
   MailboxTest() {
     mailbox.OnMail([this] {
       for (const int value : mailbox.Take()) taken.push_back(value);
