@@ -195,10 +195,24 @@ Instant JournalMachine::DueAt() const {
   return due;
 }
 
+// What frees places comes before what needs them; otherwise in the order of arrival.
+void JournalMachine::ClosingFirst(std::vector<Waiting>& waiting) {
+  std::vector<Waiting> opening;
+  std::size_t closing = 0;
+  for (Waiting& each : waiting) {
+    if (OpensIntent(each.submission.change)) {
+      opening.push_back(std::move(each));
+    } else {
+      if (&each != &waiting[closing]) waiting[closing] = std::move(each);
+      ++closing;
+    }
+  }
+  std::ranges::move(opening, waiting.begin() + static_cast<std::ptrdiff_t>(closing));
+}
+
 // Everything that waits goes into one draft; what finds no room stays.
 void JournalMachine::Plan(const Input& in, JournalStep& step) {
-  std::ranges::stable_partition(waiting_,
-                                [](const Waiting& w) { return !OpensIntent(w.submission.change); });
+  ClosingFirst(waiting_);
   std::vector<JournalChange> changes;
   changes.reserve(waiting_.size());
   for (const Waiting& waiting : waiting_) changes.push_back(waiting.submission.change);

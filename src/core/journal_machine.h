@@ -171,6 +171,7 @@ class JournalMachine {
   void Judge(const Result<Journal>& journal, const Input& in, JournalStep& step);
   void Applied(std::string version, JournalStep& step);
   void End(JournalLoss loss, JournalStep& step);
+  static void ClosingFirst(std::vector<Waiting>& waiting);
   void Plan(const Input& in, JournalStep& step);
   [[nodiscard]] Instant DueAt() const;
   // Issues the call that is due, if any, and sets the time of waking.
