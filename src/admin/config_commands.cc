@@ -8,11 +8,13 @@
 
 #include <fmt/format.h>
 
+#include "admin/preview.h"
 #include "admin/print.h"
 #include "base/check.h"
 #include "base/json.h"
 #include "core/config/load.h"
 #include "core/config/problem.h"
+#include "core/instance_config/template_check.h"
 #include "core/template/template.h"
 #include "core/template/value.h"
 
@@ -91,7 +93,7 @@ struct Checked {
 
 Result<Checked> Check(const std::string& file, const ReadFile& read) {
   ASSIGN_OR_RETURN(std::string text, read(file, config::kMaxConfigBytes));
-  config::LoadResult loaded = config::Load(text);
+  config::LoadResult loaded = LoadChecked(text);
   Checked checked{.findings = {.file = file,
                                .text = std::move(text),
                                .errors = std::move(loaded.errors),
@@ -111,6 +113,24 @@ std::string Summary(const Checked& checked) {
                      checked.findings.warnings.empty()
                          ? ""
                          : ", " + Count(checked.findings.warnings.size(), "warning"));
+}
+
+// Null pointer when the file has no such group.
+const config::GroupLayer* FindGroup(const config::Config& config, const ConfigRenderGroup& command) {
+  const auto tenant = config.groups.find(command.tenant);
+  if (tenant == config.groups.end()) return nullptr;
+  const auto group = tenant->second.find(command.group);
+  return group == tenant->second.end() ? nullptr : &group->second;
+}
+
+Error UnknownGroup(const config::Config& config, const ConfigRenderGroup& command) {
+  std::vector<std::string> names;
+  for (const auto& [tenant, groups] : config.groups) {
+    for (const auto& [group, layer] : groups) names.push_back(tenant.text() + "/" + group.text());
+  }
+  return NotFound(fmt::format("{} has no group {}/{}; its groups: {}", command.file,
+                              command.tenant.text(), command.group.text(),
+                              names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "))));
 }
 
 std::string BaseName(const std::string& path) {
@@ -153,6 +173,18 @@ Ending Run(const ConfigConvert& command, const CommonFlags& common, const ReadFi
   if (!ending.out.ends_with('\n')) ending.out += '\n';
   if (common.output == Output::kTable) ending.err = TextReport(checked->findings, common);
   return ending;
+}
+
+Ending Run(const ConfigRenderGroup& command, const CommonFlags& common, const ReadFile& read) {
+  const Result<Checked> checked = Check(command.file, read);
+  if (!checked) return Failed(checked.error(), common.output);
+  if (!checked->config) return NotValid(checked->findings, common);
+  const config::GroupLayer* group = FindGroup(*checked->config, command);
+  if (group == nullptr) return Failed(UnknownGroup(*checked->config, command), common.output);
+  const Result<Preview> preview = PreviewInstance(*checked->config, *group, command);
+  if (!preview) return Failed(preview.error(), common.output);
+  if (common.output == Output::kJson) return {.out = JsonPreview(*preview, command.part)};
+  return TextPreview(*preview, command.part);
 }
 
 Ending Run(const ConfigRenderTemplate& command, const CommonFlags& common, const ReadFile& read) {
