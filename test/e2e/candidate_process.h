@@ -1,5 +1,5 @@
-// CandidateProcess: one elector_main as a process of its own, what it has told so far, and what may be
-// done to it. Its way to the store is a proxy of its own.
+// CandidateProcess: one elector_main as a process of its own, what it has told so far, and what
+// may be done to it. Its way to the store is a proxy of its own.
 #pragma once
 
 #include <algorithm>

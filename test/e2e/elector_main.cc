@@ -1,7 +1,7 @@
 // One server's leadership and nothing else, for failover_test: an elector and, while it leads, a
-// journal writer on a real S3 store, with the default timings. Tells on standard output what happens,
-// one line per event, each written with one system call; times are those of CLOCK_BOOTTIME, which all
-// processes of a machine share:
+// journal writer on a real S3 store, with the default timings. Tells on standard output what
+// happens, one line per event, each written with one system call; times are those of
+// CLOCK_BOOTTIME, which all processes of a machine share:
 //
 //   <nanoseconds> acquired <term>      the lease is ours
 //   <nanoseconds> epoch <epoch>        the journal is ours
@@ -11,9 +11,10 @@
 //   <nanoseconds> alarm <what>
 //   <nanoseconds> stopped -            after SIGTERM: released
 //
-// While it leads it commits an intent every 100 ms. The first one of an epoch, its marker, stays open
-// for ever; the others are closed. Arguments: endpoint, bucket, shard, id, and `new` or `used` for
-// what is known of the bucket. The keys come from AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY.
+// While it leads it commits an intent every 100 ms. The first one of an epoch, its marker, stays
+// open for ever; the others are closed. Arguments: endpoint, bucket, shard, id, and `new` or
+// `used` for what is known of the bucket. The keys come from AWS_ACCESS_KEY_ID and
+// AWS_SECRET_ACCESS_KEY.
 #include <signal.h>
 #include <sys/signalfd.h>
 #include <unistd.h>

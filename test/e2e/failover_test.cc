@@ -1,7 +1,7 @@
-// Fail-over with nothing simulated: three processes (elector_main) with the default timings on a real
-// S3 server, each behind a proxy of its own. The leader is stopped, killed, told to end or cut off;
-// another one must act, which is to make an intent durable under a new epoch, and the old one must
-// change nothing any more. The test reads the journal all the time, past the proxies.
+// Fail-over with nothing simulated: three processes (elector_main) with the default timings on a
+// real S3 server, each behind a proxy of its own. The leader is stopped, killed, told to end or
+// cut off; another one must act, which is to make an intent durable under a new epoch, and the old
+// one must change nothing any more. The test reads the journal all the time, past the proxies.
 //
 // By default one or two rounds of each kind and no assertion about time but a generous limit.
 //

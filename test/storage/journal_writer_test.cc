@@ -1,5 +1,6 @@
-// The journal writer over the simulated store and loop: what its header promises, one test each. The
-// bucket's own record of changes is the judge of every answer; a property over seeds comes last.
+// The journal writer over the simulated store and loop: what its header promises, one test each.
+// The bucket's own record of changes is the judge of every answer; a property over seeds comes
+// last.
 #include "storage/journal_writer.h"
 
 #include <algorithm>
@@ -271,14 +272,14 @@ TEST_F(JournalWriterTest, RefusesAJournalThatIsCorruptOrForeignOrMissingWithEvid
     std::optional<std::string> stored;
     EpochEvidence evidence;
     const char* why;
-  } kRows[] = {
+  } rows[] = {
       {"cut short", SomeJournal(3, 9).substr(0, 40), EpochEvidence::kSome, "corrupt journal"},
       {"empty", "", EpochEvidence::kSome, "corrupt journal"},
       {"other cluster", SomeJournal(3, 9, Identity("c2")), EpochEvidence::kSome, "c2"},
       {"other shard", SomeJournal(3, 9, Identity("c1", "b")), EpochEvidence::kSome, "shard"},
       {"missing", std::nullopt, EpochEvidence::kSome, "missing"},
   };
-  for (const auto& row : kRows) {
+  for (const auto& row : rows) {
     SCOPED_TRACE(row.name);
     SimScheduler world(1);
     SimBucket truth(world, {});
