@@ -148,20 +148,29 @@ TEST_F(ElectorTest, LostMayDestroyTheElector) {
   EXPECT_THAT(one.events, ElementsAre("acquired 1", "deadline"));
 }
 
-// The record vanishes while it is held: the alarm and the loss come of one read.
+// The record is spoilt while it is held: the loss and the alarm come of one read.
 TEST_F(ElectorTest, AnAlarmMayDestroyTheElectorAndNothingIsToldAfterwards) {
-  bool lost_first = false;
   Candidate one(process, {.id = "one"});
   Lead(one);
   one.hook = [&](const std::string& what) {
-    if (what == "lease_missing") one.elector.reset();
-    lost_first = lost_first || what == "vanished";
+    if (what == "lease_corrupt") one.elector.reset();
   };
-  bucket.EraseByHand(kShardKey);
+  bucket.SetByHand(kShardKey, "{\"rubbish\":");
   scheduler.RunFor(Duration::Minutes(1));
   EXPECT_EQ(one.elector, nullptr);
-  EXPECT_TRUE(lost_first);
-  EXPECT_THAT(one.events, ElementsAre("acquired 1", "vanished", "lease_missing"));
+  EXPECT_THAT(one.events, ElementsAre("acquired 1", "corrupted", "lease_corrupt"));
+}
+
+TEST_F(ElectorTest, AnElectorThatIsDestroyedInLostTellsNoAlarm) {
+  Candidate one(process, {.id = "one"});
+  Lead(one);
+  one.hook = [&](const std::string& what) {
+    if (what == "corrupted") one.elector.reset();
+  };
+  bucket.SetByHand(kShardKey, "{\"rubbish\":");
+  scheduler.RunFor(Duration::Minutes(1));
+  EXPECT_EQ(one.elector, nullptr);
+  EXPECT_THAT(one.events, ElementsAre("acquired 1", "corrupted"));
 }
 
 // A callback is a closure that the elector owns; what it captured must outlive the elector's end.
@@ -254,7 +263,10 @@ TEST_F(ElectorTest, StopReleasesAndTellsNothingElse) {
 }
 
 TEST_F(ElectorTest, StopReleasesEvenIfTheLeaseObjectHasVanished) {
-  Candidate one(process, {.id = "one", .bucket = BucketAge::kNew});
+  Candidate zero(other, {.id = "zero"});
+  Lead(zero);
+  zero.elector->StepDown();
+  Candidate one(process, {.id = "one"});
   Lead(one);
   bucket.EraseByHand(kShardKey);
   bool stopped = false;
@@ -262,7 +274,8 @@ TEST_F(ElectorTest, StopReleasesEvenIfTheLeaseObjectHasVanished) {
   EXPECT_TRUE(Run([&] { return stopped; }, kSoon));
   ASSERT_TRUE(Record());
   EXPECT_TRUE(Record()->released);
-  EXPECT_THAT(one.events, ElementsAre("acquired 1")) << "an alarm after Stop";
+  EXPECT_EQ(Record()->leader_id, "one");
+  EXPECT_THAT(one.events, ElementsAre("acquired 2")) << "an alarm after Stop";
 }
 
 TEST_F(ElectorTest, StopOfAFollowerWritesNothing) {
