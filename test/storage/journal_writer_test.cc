@@ -169,7 +169,7 @@ TEST_F(JournalWriterTest, ACloseAloneWaitsASecondAndForcesNoWriteBefore) {
   process.Open();
   ASSERT_TRUE(Run([&] { return !process.answers.empty(); }));
   process.writer->Close(process.answers[0]);
-  scheduler.RunFor(JournalMachine::kLazyDelay - Duration::Nanoseconds(1));
+  scheduler.RunFor(Duration::Seconds(1) - Duration::Nanoseconds(1));
   EXPECT_EQ(Puts(), 2U);
   EXPECT_EQ(Stored().intents.size(), 1U);
   scheduler.RunFor(Duration::Milliseconds(200));
