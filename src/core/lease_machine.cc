@@ -236,8 +236,8 @@ Duration LeaseMachine::WaitFor(Sight sight, const LeaseRecord& record, const Inp
 void LeaseMachine::Observe(const std::optional<Found>& found, const Input& in, LeaseStep& step) {
   const std::optional<std::string> version = found ? std::optional(found->version) : std::nullopt;
   if (seen_ && seen_->version == version) {
-    // Unchanged: its time runs on. But nothing at all, or rubbish, looks the same after somebody
-    // else has led in between; only what was watched without a gap counts.
+    // Unchanged: its time runs on. But nothing at all, or rubbish, looks the same after
+    // somebody else has led in between; only what was watched without a gap counts.
     const bool may_return = seen_->sight == Sight::kMissing || seen_->sight == Sight::kUnreadable;
     const bool gap = in.now - seen_->looked_at > options_.timings.lease / 2;
     if (may_return && gap) seen_->since = in.now;
