@@ -43,6 +43,7 @@ ElectionCounts& ElectionCounts::operator+=(const ElectionCounts& other) {
   storms += other.storms;
   pauses += other.pauses;
   partitions += other.partitions;
+  clogs += other.clogs;
   wall_jumps += other.wall_jumps;
   rate_changes += other.rate_changes;
   vandalisms += other.vandalisms;

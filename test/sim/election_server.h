@@ -43,6 +43,7 @@ struct ElectionCounts {
   std::uint64_t storms = 0;
   std::uint64_t pauses = 0;
   std::uint64_t partitions = 0;
+  std::uint64_t clogs = 0;
   std::uint64_t wall_jumps = 0;
   std::uint64_t rate_changes = 0;
   std::uint64_t vandalisms = 0;

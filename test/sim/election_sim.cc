@@ -285,8 +285,8 @@ class Election {
       case 2:
       case 3:
       case 4: return Pause(seat);
-      case 5:
-      case 6: return CutForAWhile(seat);
+      case 5: return CutForAWhile(seat);
+      case 6: ++world_.counts.clogs; return Clog(seat, 6);
       case 7: return Jump(seat);
       case 8: return ChangeRate(seat);
       case 9:
@@ -343,6 +343,16 @@ class Election {
     });
   }
 
+  // The link goes and comes several times, one way or both.
+  void Clog(Seat& seat, int turns) {
+    if (!seat.server) return;
+    seat.server->store().link() = {};
+    if (turns == 0) return;
+    if (turns % 2 == 0) Cut(seat);
+    const Duration length = prng_.UpTo(Duration::Seconds(turns % 2 == 0 ? 8 : 1));
+    seat.revival = world_loop_.CallAfter(length, [this, &seat, turns] { Clog(seat, turns - 1); });
+  }
+
   void Jump(Seat& seat) {
     ++world_.counts.wall_jumps;
     const std::int64_t most = prng_.Chance(1, 2) ? 60 : 315'360'000;
@@ -371,9 +381,9 @@ class Election {
     }
   }
 
-  // Corrupt or gone for some seconds, and then put back by hand as it was, or that alone. Gone only if it was there
-  // from the beginning: the first journal is created by whoever finds none, and so could be a
-  // creation that lands late.
+  // Touched, or corrupt or gone for some seconds and then put back by hand as it was. Gone only if
+  // it was there from the beginning: a first journal is created by whoever finds none, and that
+  // creation could land late.
   void DamageJournal() {
     const Object* journal = bucket_.Find(world_.journal_key);
     if (!theme_.journal_vandals || journal == nullptr || damaged_) return;

@@ -73,11 +73,12 @@ void Print(const ElectionReport& sum) {
     fmt::print(" {} {}", LeaseAlarmName(static_cast<LeaseAlarm>(i)), counts.alarms.at(i));
   }
   fmt::print(
-      "\nfaults: crashes {} storms {} pauses {} partitions {} wall jumps {} rate changes {} "
+      "\nfaults: crashes {} storms {} pauses {} partitions {} clogs {} wall jumps {} rate changes "
+      "{} "
       "vandalisms {} journal damages {} restores {} stops {} hanging take-overs {}; excuses {}\n",
-      counts.crashes, counts.storms, counts.pauses, counts.partitions, counts.wall_jumps,
-      counts.rate_changes, counts.vandalisms, counts.journal_damages, counts.restores, counts.stops,
-      counts.hanging_take_overs, counts.excuses);
+      counts.crashes, counts.storms, counts.pauses, counts.partitions, counts.clogs,
+      counts.wall_jumps, counts.rate_changes, counts.vandalisms, counts.journal_damages,
+      counts.restores, counts.stops, counts.hanging_take_overs, counts.excuses);
 }
 
 int Run(const Arguments& arguments) {

@@ -40,10 +40,10 @@ TEST(ElectionSimTest, I01_To_I09_HoldOverTheFixedSeedsAndEverythingIsReached) {
   EXPECT_THAT(counts.lease_losses, Each(Gt(0U)));
   EXPECT_THAT(counts.journal_losses, Each(Gt(0U)));
   EXPECT_THAT(counts.alarms, Each(Gt(0U)));
-  const std::array faults = {counts.crashes,    counts.storms,          counts.pauses,
-                             counts.partitions, counts.wall_jumps,      counts.rate_changes,
-                             counts.vandalisms, counts.journal_damages, counts.restores,
-                             counts.stops};
+  const std::array faults = {counts.crashes,      counts.storms,     counts.pauses,
+                             counts.partitions,   counts.clogs,      counts.wall_jumps,
+                             counts.rate_changes, counts.vandalisms, counts.journal_damages,
+                             counts.restores,     counts.stops};
   EXPECT_THAT(faults, Each(Gt(10U)));
 }
 
@@ -74,6 +74,7 @@ constexpr std::array kFinds = {
     Find{.plant = Plant::kDoubtIsDone, .seed = 3, .invariant = "I03", .blind_to = "I09"},
     Find{.plant = Plant::kDoubtIsNotDone, .seed = 0, .invariant = "I09"},
     Find{.plant = Plant::kWallClock, .seed = 284, .invariant = "I05"},
+    Find{.plant = Plant::kWallClock, .seed = 360, .invariant = "I03", .blind_to = "I05"},
     Find{.plant = Plant::kNoMargin, .seed = 348, .invariant = "I03"},
     Find{.plant = Plant::kNoTakeOverRewrite, .seed = 0, .invariant = "I02"},
     Find{.plant = Plant::kNoTakeOverRewrite, .seed = 0, .invariant = "I07", .blind_to = "I02"},
