@@ -5,7 +5,7 @@ JOBS ?= 2
 # How long each fuzz target runs in `make test`; longer in CI.
 FUZZ_SECONDS ?= $(if $(CI),60,20)
 
-.PHONY: help setup build test peers demo demo-down lint format bench coverage fuzz clean
+.PHONY: help setup build test sim peers demo demo-down lint format bench coverage fuzz clean
 
 help: ## this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -27,6 +27,11 @@ test: build/dev/build.ninja build/tsan/build.ninja build/fuzz/build.ninja build/
 	cmake -DNSTANCE_FUZZ_SECONDS=$(FUZZ_SECONDS) build/fuzz > /dev/null
 	cmake --build --preset fuzz -j $(JOBS)
 	@tools/run_tests --jobs $(JOBS) build/dev build/tsan:tsan build/release:release build/fuzz:fuzz
+
+# FROM=n to go on where another run ended. A violation ends it and prints the command that replays it.
+sim: build/release/build.ninja ## simulate elections under faults with SEEDS seeds (default 100000)
+	cmake --build --preset release -j $(JOBS) --target election_sim_main
+	build/release/test/sim/election_sim_main --from $(or $(FROM),0) --seeds $(or $(SEEDS),100000)
 
 peers: setup ## install the real programs that tests run against, into a cache outside the tree
 	@tools/peers

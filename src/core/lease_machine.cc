@@ -201,6 +201,8 @@ LeaseStep::Write LeaseMachine::MakeWrite(const Input& in) {
     written_.purpose = Purpose::kAcquire;
     version_ = seen_->version;
     term_ = highest_term_ + 1;
+    // A creation may land at any later time: no other attempt has its term.
+    if (!version_) highest_term_ = term_;
     may_be_ours_ = true;
   } else if (role_ == Role::kReleasing) {
     written_.purpose = Purpose::kRelease;
@@ -222,7 +224,10 @@ Duration LeaseMachine::WaitFor(Sight sight, const LeaseRecord& record, const Inp
   const LeaseTimings& timings = options_.timings;
   const Duration jitter = JitterOf(in.entropy, timings.renew / 2);
   switch (sight) {
-    case Sight::kOurs: return {};
+    case Sight::kOurs:
+      // A leadership of ours that we may go on with; or an acquisition that we had given up and
+      // that landed after all, perhaps while somebody leads whose record was deleted.
+      return record.term == held_term_ ? Duration() : timings.lease + jitter;
     case Sight::kReleased: return jitter;
     case Sight::kHeld: return std::max(timings.lease, record.lease) + jitter;
     case Sight::kUnreadable: return timings.lease + jitter;
@@ -237,10 +242,14 @@ void LeaseMachine::Observe(const std::optional<Found>& found, const Input& in, L
   const std::optional<std::string> version = found ? std::optional(found->version) : std::nullopt;
   if (seen_ && seen_->version == version) {
     // Unchanged: its time runs on. But nothing at all, or rubbish, looks the same after somebody
-    // else has led in between; only what was watched without a gap counts.
+    // else has led in between; only what was watched without a gap counts. How long to wait is
+    // asked anew too: what was believed of a new bucket may no longer be.
     const bool may_return = seen_->sight == Sight::kMissing || seen_->sight == Sight::kUnreadable;
     const bool gap = in.now - seen_->looked_at > options_.timings.lease / 2;
-    if (may_return && gap) seen_->since = in.now;
+    if (may_return && gap) {
+      seen_->since = in.now;
+      seen_->wait = WaitFor(seen_->sight, {}, in);
+    }
     seen_->looked_at = read_sent_at_;
     return;
   }
@@ -257,6 +266,8 @@ void LeaseMachine::Observe(const std::optional<Found>& found, const Input& in, L
       seen.sight = Sight::kUnreadable;
     } else if (record.leader_id == options_.leader_id && record.incarnation == incarnation_) {
       seen.sight = Sight::kOurs;
+      // A restored memory may not have come to it yet.
+      term_ = std::max(term_, record.term);
     } else {
       seen.sight = record.released ? Sight::kReleased : Sight::kHeld;
     }

@@ -382,8 +382,8 @@ void SimObjectStore::Carry(SimBucket::Write write, const Fate& fate, SimBucket::
     }
     case Kind::kAnswerLost:
     case Kind::kLate: {
-      const Duration late =
-          Duration::Seconds(1) + prng_.UpTo(Duration::Minutes(10) - Duration::Seconds(1));
+      const SimStoreFaults& faults = options_.faults;
+      const Duration late = faults.late_min + prng_.UpTo(faults.late_max - faults.late_min);
       return bucket.Later(now + (fate.kind == Kind::kLate ? late : fate.out),
                           [&bucket, write = std::move(write), unheard]() mutable {
                             bucket.Arrive(std::move(write), unheard);

@@ -51,10 +51,12 @@ struct SimStoreFaults {
   std::uint32_t error_maybe_done = 0;  // Writes: answered with a 5xx, applied in half of the cases.
   std::uint32_t request_lost = 0;      // Never arrives; the caller's deadline passes.
   std::uint32_t answer_lost = 0;       // Arrives and is done; the caller's deadline passes.
-  std::uint32_t applied_late = 0;      // Writes: arrive 1 s to 10 min later; the deadline passes.
-  std::uint32_t delivered_twice = 0;   // Writes: judged twice; the second judgement is answered.
-  std::uint32_t stale_read = 0;        // Get and Head: what was there up to `stale_by` ago.
-  std::uint32_t stale_listing = 0;     // List: the same.
+  std::uint32_t applied_late = 0;      // Writes: arrive late; the deadline passes.
+  Duration late_min = Duration::Seconds(1);
+  Duration late_max = Duration::Minutes(10);
+  std::uint32_t delivered_twice = 0;  // Writes: judged twice; the second judgement is answered.
+  std::uint32_t stale_read = 0;       // Get and Head: what was there up to `stale_by` ago.
+  std::uint32_t stale_listing = 0;    // List: the same.
   Duration stale_by = Duration::Seconds(5);
   std::uint32_t short_page = 0;  // List: fewer keys than asked for, although there are more.
 };

@@ -33,8 +33,17 @@ LeaseMachine::Input Elector::Input() {
 }
 
 void Elector::Stop(Instant release_by, std::move_only_function<void()> stopped) {
+  stops_ = true;
+  alarm_ = Pending();
   stopped_ = std::move(stopped);
   Do(machine_.Stop(release_by, Input()));
+}
+
+void Elector::StepDown() {
+  LeaseStep step = machine_.StepDown(Input());
+  // The deadline may have passed unnoticed: the owner knows already that it no longer leads.
+  step.news = LeaseStep::Nothing{};
+  Do(std::move(step));
 }
 
 bool Elector::MayStart(Duration bound) {
@@ -77,12 +86,19 @@ void Elector::Do(LeaseStep step) {
   Tell(step);
 }
 
-void Elector::Tell(LeaseStep& step) {
-  if (step.alarm) owner_.alarm(*step.alarm);
+// At most one callback in a turn, and nothing of ours is touched after it.
+void Elector::Tell(const LeaseStep& step) {
+  if (step.alarm && !stops_) {
+    alarm_ = deps_.loop.CallAt(deps_.loop.Now(),
+                               [owner = owner_, alarm = *step.alarm] { owner->alarm(alarm); });
+  }
+  const std::shared_ptr<Owner> owner = owner_;
   std::visit(Overloaded{
                  [](LeaseStep::Nothing) {},
-                 [this](const LeaseStep::Acquired& news) { owner_.acquired(news.term); },
-                 [this](const LeaseStep::Lost& news) { owner_.lost(news.loss); },
+                 [&](const LeaseStep::Acquired& news) { owner->acquired(news.term); },
+                 [&](const LeaseStep::Lost& news) {
+                   if (!stops_) owner->lost(news.loss);
+                 },
                  [this](LeaseStep::Stopped) {
                    call_ = Pending();
                    look_ = Pending();

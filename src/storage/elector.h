@@ -7,18 +7,20 @@
 //   acquired(term)   the lease is ours. The owner takes over and calls TakenOver(); renewal goes on
 //                    meanwhile. Not taken over within the limit: lost(kTakeOverFailed), released.
 //   lost(why)        leadership has ended: no effect may start any more. Not made for what the
-//   owner
-//                    itself asked for (StepDown, Stop).
-//   alarm(what)      the record was missing, corrupt or another program's
+//                    owner itself asked for (StepDown, Stop).
+//   alarm(what)      the record was missing, corrupt or another program's; in a turn of its own
 //
-// Guarantees: those of LeaseMachine, and
+// Guarantees: those of LeaseMachine, and each held by a test
 //   - MayStart(bound) is true only while this process holds the lease and an effect of that length
 //     ends before its deadline; to be asked in the turn that starts the effect
+//   - a write that the store applied without telling its version is read back
+//   - StepDown and Stop call nothing back from inside; after Stop only `stopped` is called
 //   - destroying the elector leaves no timer and no callback; the record then expires by itself
 #pragma once
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <utility>
 
 #include "core/lease_machine.h"
@@ -44,7 +46,10 @@ class Elector final {
   };
 
   Elector(Deps deps, ObjectKey key, LeaseMachine machine, Owner owner)
-      : deps_(deps), key_(std::move(key)), machine_(std::move(machine)), owner_(std::move(owner)) {}
+      : deps_(deps),
+        key_(std::move(key)),
+        machine_(std::move(machine)),
+        owner_(std::make_shared<Owner>(std::move(owner))) {}
   Elector(const Elector&) = delete;
   Elector& operator=(const Elector&) = delete;
   ~Elector() = default;
@@ -56,7 +61,7 @@ class Elector final {
 
   void TakenOver() { machine_.TakenOver(); }
   // Releases the lease and leaves it to others for a while. The owner has stopped its effects.
-  void StepDown() { Do(machine_.StepDown(Input())); }
+  void StepDown();
   void Restored() { Do(machine_.Restored(Input())); }
 
   [[nodiscard]] bool Leads() { return MayStart(Duration()); }
@@ -66,18 +71,20 @@ class Elector final {
  private:
   [[nodiscard]] LeaseMachine::Input Input();
   void Do(LeaseStep step);
-  void Tell(LeaseStep& step);
+  void Tell(const LeaseStep& step);
   void Read();
   void Write(LeaseStep::Write& write);
 
   Deps deps_;
   ObjectKey key_;
   LeaseMachine machine_;
-  Owner owner_;
+  std::shared_ptr<Owner> owner_;  // Also held by the callback that runs: it may destroy us.
+  bool stops_ = false;
   std::move_only_function<void()> stopped_;
   Pending call_;
   Pending timer_;
   Pending look_;
+  Pending alarm_;
 };
 
 }  // namespace nstance

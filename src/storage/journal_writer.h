@@ -5,17 +5,15 @@
 // ends, for whatever reason. Everything happens on the loop.
 //
 //   took_over(epoch)   the journal is ours under this epoch; journal() has what was open. Effects
-//   may
-//                      begin, each after its intent is durable.
+//                      may begin, each after its intent is durable.
 //   refused(why)       this server must not lead: the journal is corrupt, another shard's, or
-//   missing
-//                      although there was one
+//                      missing although there was one
 //   lost(why)          a newer leader writes: stop before the next effect, whatever the clock says
 //
 // Each is called at most once, and may destroy the writer. After `refused` and `lost` nothing else
 // is called: what was submitted and not answered may or may not be durable.
 //
-// Guarantees: those of JournalMachine, and
+// Guarantees: those of JournalMachine, and each held by a test
 //   - a Done is called with the intent's id only when the store holds the change
 //   - no write begins unless may_start(store_timeout) says so in that turn
 //   - destroying the writer leaves no timer and no callback

@@ -262,6 +262,38 @@ TEST(LeaseMachineTest, AnAcquisitionOfOursThatLandsAfterAllIsWaitedForLikeAnothe
   EXPECT_GE(UntilWrite(driver, landed), Duration::Seconds(8));
 }
 
+TEST(LeaseMachineTest, AnEarlierAcquisitionOfOursThatLandsAfterAllIsWaitedForLikeAnothers) {
+  Driver driver(BucketAge::kNew);
+  driver.ReadMissing();
+  const std::string late = driver.written.bytes;
+  driver.Lost();
+  EXPECT_LT(UntilWrite(driver, std::nullopt), kSecond);
+  driver.Conflict();
+  // Another leads; its record is deleted by hand, and then our first creation lands.
+  driver.Read(Found(Others()));
+  driver.Wake();
+  const LeaseMachine::ReadAnswer landed = LeaseMachine::Found{.bytes = late, .version = "late"};
+  driver.Read(landed);
+  EXPECT_FALSE(driver.acquired());
+  EXPECT_GE(UntilWrite(driver, landed), Duration::Seconds(8));
+}
+
+TEST(LeaseMachineTest, NoTwoCreationsHaveOneTerm) {
+  Driver driver(BucketAge::kNew);
+  driver.ReadMissing();
+  const LeaseMachine::ReadAnswer late =
+      LeaseMachine::Found{.bytes = driver.written.bytes, .version = "late"};
+  driver.Lost();
+  EXPECT_LT(UntilWrite(driver, std::nullopt), kSecond);
+  EXPECT_EQ(driver.last().term, 2);
+  driver.Applied("v1");
+  ASSERT_TRUE(driver.acquired());
+  // We lose it; what then lands is not the leadership that we had.
+  driver.At(driver.machine.deadline().since_zero());
+  if (!driver.lost()) driver.WriteFails(Unavailable("503"));
+  EXPECT_GE(UntilWrite(driver, late), Duration::Seconds(8));
+}
+
 TEST(LeaseMachineTest, ARecordThatGoesMissingRaisesAnAlarm) {
   Driver driver;
   driver.ReadRecord(Others(), "a");
@@ -281,6 +313,18 @@ TEST(LeaseMachineTest, ANewBucketIsTakenAtOnceButOnlyUntilALeaseWasSeen) {
   seen.ReadRecord(Others(), "a");
   seen.Wake();
   EXPECT_EQ(UntilWrite(seen, std::nullopt), Duration::Seconds(8));
+}
+
+TEST(LeaseMachineTest, ANewBucketIsNoLongerBelievedAfterAGapOfMoreThanALease) {
+  Driver driver(BucketAge::kNew);
+  driver.ReadMissing();
+  driver.Lost();
+  // Nothing is heard for a while, in which our creation lands, another leads, and its record is
+  // deleted by hand.
+  driver.now = driver.now + Duration::Seconds(20);
+  driver.ReadMissing();
+  EXPECT_FALSE(driver.writes());
+  EXPECT_GE(UntilWrite(driver, std::nullopt), Duration::Seconds(8));
 }
 
 TEST(LeaseMachineTest, AnotherProcessWithOurIdIsARival) {
@@ -567,6 +611,22 @@ TEST(LeaseMachineTest, WhatVanishedAfterOurLeaseRanOutIsNotOursToRelease) {
   driver.Conflict();
   driver.ReadMissing();
   EXPECT_TRUE(driver.stopped());
+}
+
+TEST(LeaseMachineTest, ARestoredMemoryThatStopsReleasesTheTermThatStands) {
+  // Saved before it had ever tried; it acquired later, in the life that was thrown away.
+  Driver driver;
+  driver.Read(Found(Others()));
+  LeaseRecord ours = Others();
+  ours.leader_id = "s1";
+  ours.incarnation = driver.machine.incarnation();
+  driver.Wake();
+  driver.ReadRecord(ours, "v9");
+  driver.Keep(driver.machine.Stop(driver.now + Duration::Seconds(5), driver.In()));
+  for (int i = 0; i < 3 && !driver.writes(); ++i) driver.ReadRecord(ours, "v9");
+  ASSERT_TRUE(driver.writes());
+  EXPECT_TRUE(driver.last().released);
+  EXPECT_EQ(driver.last().term, ours.term);
 }
 
 TEST(LeaseMachineTest, StoppingEndsInTimeAlsoWhenTheStoreIsSilent) {

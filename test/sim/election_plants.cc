@@ -3,6 +3,8 @@
 #include <array>
 #include <utility>
 
+#include <fmt/format.h>
+
 namespace nstance::sim {
 namespace {
 
@@ -37,21 +39,39 @@ std::optional<Plant> ParsePlant(std::string_view name) {
 }
 
 Pending WatchedStore::Get(const ObjectKey& key, Done<Object> done) {
-  return store_.Get(key, [this, key, done = std::move(done)](Result<Object> result) mutable {
-    const bool told = result || result.error().code == Code::kNotFound;
-    if (told) checkers_.GetAnswered(process_, key.text());
-    done(std::move(result));
-  });
+  return store_.Get(key,
+                    [&state = StateOf(key), done = std::move(done)](Result<Object> result) mutable {
+                      const bool told = result || result.error().code == Code::kNotFound;
+                      if (told) state = {};
+                      done(std::move(result));
+                    });
+}
+
+void WatchedStore::Sent(const PutRequest& request) {
+  State& state = StateOf(request.key);
+  if (state.in_doubt) {
+    checkers_.Violated("I09_AnAmbiguousWriteIsReadBackFirst", request.key.text());
+  }
+  state.under_way = true;
+  const bool lease = request.key == checkers_.options().lease_key;
+  if (lease && std::holds_alternative<IfAbsent>(request.condition)) {
+    checkers_.CreationSent(request);
+  }
+  if (!lease && !may_write_journal_()) {
+    checkers_.Violated("RU4_AnEffectStartsOnlyIfItEndsBeforeTheDeadline", request.key.text());
+  }
 }
 
 Pending WatchedStore::Put(PutRequest request, Done<ObjectVersion> done) {
-  const ObjectKey key = request.key;
-  checkers_.PutSent(process_, request);
-  return store_.Put(std::move(request), [this, key, done = std::move(done)](
-                                            Result<ObjectVersion> result) mutable {
-    checkers_.PutAnswered(process_, key.text(), result ? nullptr : &result.error());
-    done(std::move(result));
-  });
+  Sent(request);
+  State& state = StateOf(request.key);
+  return store_.Put(std::move(request),
+                    [&state, done = std::move(done)](Result<ObjectVersion> result) mutable {
+                      state.under_way = false;
+                      state.in_doubt = !result && (result.error().outcome == Outcome::kMaybeDone ||
+                                                   result.error().code == Code::kAborted);
+                      done(std::move(result));
+                    });
 }
 
 Pending WatchedStore::Head(const ObjectKey& key, Done<ObjectHead> done) {
@@ -97,44 +117,54 @@ Pending PlantedStore::Put(PutRequest request, Done<ObjectVersion> done) {
   }
   const bool rebases = options_.plant == Plant::kNoEpochCheck && journal && took_over_;
   if (journal) took_over_ = true;
-  PutRequest kept =
-      rebases ? request : PutRequest{.key = request.key, .bytes = {}, .condition = {}};
-  return store_.Put(std::move(request),
-                    [this, rebases, kept = std::move(kept),
-                     done = std::move(done)](Result<ObjectVersion> result) mutable {
-                      if (options_.plant == Plant::kDoubtIsDone && IsDoubt(result)) {
-                        return done(ObjectVersion{"a guess"});
-                      }
-                      if (options_.plant == Plant::kDoubtIsNotDone && IsDoubt(result)) {
-                        return done(Fail(Unavailable("a guess")));
-                      }
-                      if (rebases && !result && result.error().code == Code::kAborted) {
-                        return Rebase(kept, std::move(done));
-                      }
-                      done(std::move(result));
-                    });
+  if (rebases) return PutOrRebase(std::move(request), std::move(done));
+  return store_.Put(std::move(request), [plant = options_.plant, done = std::move(done)](
+                                            Result<ObjectVersion> result) mutable {
+    if (plant == Plant::kDoubtIsDone && IsDoubt(result)) return done(ObjectVersion{"a guess"});
+    if (plant == Plant::kDoubtIsNotDone && IsDoubt(result)) {
+      return done(Fail(Unavailable("a guess")));
+    }
+    done(std::move(result));
+  });
 }
 
-void PlantedStore::Rebase(const PutRequest& refused, Done<ObjectVersion> done) {
-  step_ = store_.Get(refused.key,
-                     [this, refused, done = std::move(done)](Result<Object> found) mutable {
-                       if (!found) return done(Fail(Aborted("412")));
-                       WriteOnTop(refused, *found, std::move(done));
-                     });
+Pending PlantedStore::PutOrRebase(PutRequest request, Done<ObjectVersion> done) {
+  auto rewrite = std::make_shared<Rewrite>(std::move(request), std::move(done));
+  rewrite->step = store_.Put(rewrite->request, [this, rewrite](Result<ObjectVersion> result) {
+    const bool refused = !result && result.error().code == Code::kAborted;
+    if (refused) return Rebase(rewrite);
+    rewrite->done(std::move(result));
+  });
+  return Pending([rewrite] { rewrite->step.Cancel(); });
 }
 
-void PlantedStore::WriteOnTop(const PutRequest& refused, const Object& found,
-                              Done<ObjectVersion> done) {
-  const Result<Journal> ours = DecodeJournal(refused.bytes, options_.identity);
+void PlantedStore::Rebase(const std::shared_ptr<Rewrite>& rewrite) {
+  rewrite->step = store_.Get(rewrite->request.key, [this, rewrite](Result<Object> found) {
+    if (!found) return rewrite->done(Fail(Aborted("412")));
+    WriteOnTop(rewrite, *found);
+  });
+}
+
+void PlantedStore::WriteOnTop(const std::shared_ptr<Rewrite>& rewrite, const Object& found) {
+  const Result<Journal> ours = DecodeJournal(rewrite->request.bytes, options_.identity);
   Result<Journal> next = DecodeJournal(found.bytes, options_.identity);
-  if (!ours || !next || next->write_id == ours->write_id) return done(Fail(Aborted("412")));
+  if (!ours || !next || next->write_id == ours->write_id) {
+    return rewrite->done(Fail(Aborted("412")));
+  }
+  if (!options_.may_write()) return rewrite->done(Fail(Aborted("412")));
   next->epoch = ours->epoch;
   next->seq += 1;
   next->holder = ours->holder;
+  for (const Intent& intent : ours->intents) {
+    const bool brought = intent.id.starts_with(fmt::format("{}-{}-", ours->epoch, ours->seq));
+    if (brought) next->intents.push_back(intent);
+  }
   next->write_id = ours->write_id;
-  step_ = store_.Put(
-      {.key = refused.key, .bytes = EncodeJournal(*next), .condition = IfVersion{found.version}},
-      std::move(done));
+  rewrite->step =
+      store_.Put({.key = rewrite->request.key,
+                  .bytes = EncodeJournal(*next),
+                  .condition = IfVersion{found.version}},
+                 [rewrite](Result<ObjectVersion> result) { rewrite->done(std::move(result)); });
 }
 
 }  // namespace nstance::sim

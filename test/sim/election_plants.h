@@ -1,8 +1,10 @@
-// Planted bugs: ways in which the election could be wrong, each made by a wrapper around a port, so that
-// the product carries no switch for any of them. The simulation must find every one.
+// Planted bugs: ways in which the election could be wrong, each made by a wrapper around a port, so
+// that the product carries no switch for any of them. The simulation must find every one.
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -25,14 +27,27 @@ enum class Plant : std::uint8_t {
   kNoTakeOverRewrite,  // A new leader reads the journal and acts without writing it.
 };
 
+inline constexpr std::array kPlants = {
+    Plant::kNoEpochCheck, Plant::kDoubtIsDone, Plant::kDoubtIsNotDone,
+    Plant::kWallClock,    Plant::kNoMargin,    Plant::kNoTakeOverRewrite,
+};
+
 [[nodiscard]] std::string_view PlantName(Plant plant);
 [[nodiscard]] std::optional<Plant> ParsePlant(std::string_view name);
 
-// Tells the checkers of every call and passes it on; the innermost wrapper of every process.
+// Tells the checkers of what one process asks of the store, and holds I09 and RU4 for it; the
+// innermost wrapper of every process, below the planted bugs.
 class WatchedStore final : public ObjectStore {
  public:
-  WatchedStore(ObjectStore& store, ElectionCheckers& checkers, std::string process)
-      : store_(store), checkers_(checkers), process_(std::move(process)) {}
+  // Whether the last write of an object may have landed without our knowing.
+  struct Doubts {
+    bool lease = false;
+    bool journal = false;
+  };
+
+  WatchedStore(ObjectStore& store, ElectionCheckers& checkers,
+               std::move_only_function<bool()> may_write_journal)
+      : store_(store), checkers_(checkers), may_write_journal_(std::move(may_write_journal)) {}
 
   Pending Get(const ObjectKey& key, Done<Object> done) override;
   Pending Put(PutRequest request, Done<ObjectVersion> done) override;
@@ -41,10 +56,32 @@ class WatchedStore final : public ObjectStore {
   Pending List(ListRequest request, Done<ListPage> done) override;
   Pending PutUnconditionally(ObjectKey key, std::string bytes, Done<ObjectVersion> done) override;
 
+  [[nodiscard]] bool journal_in_doubt() const { return journal_.in_doubt; }
+  // As a saved memory has it: what was under way then will never be answered.
+  [[nodiscard]] Doubts doubts() const {
+    return {.lease = lease_.in_doubt || lease_.under_way,
+            .journal = journal_.in_doubt || journal_.under_way};
+  }
+  void set_doubts(const Doubts& doubts) {
+    lease_ = {.in_doubt = doubts.lease};
+    journal_ = {.in_doubt = doubts.journal};
+  }
+
  private:
+  struct State {
+    bool in_doubt = false;   // Answered with a doubt, and not read since.
+    bool under_way = false;  // Sent, and neither answered nor read since.
+  };
+  [[nodiscard]] State& StateOf(const ObjectKey& key) {
+    return key == checkers_.options().lease_key ? lease_ : journal_;
+  }
+  void Sent(const PutRequest& request);
+
   ObjectStore& store_;
   ElectionCheckers& checkers_;
-  std::string process_;
+  std::move_only_function<bool()> may_write_journal_;
+  State lease_;
+  State journal_;
 };
 
 // The bugs that sit between the product and its store.
@@ -54,6 +91,7 @@ class PlantedStore final : public ObjectStore {
     Plant plant = Plant::kNone;
     ObjectKey journal_key;
     JournalIdentity identity;
+    std::function<bool()> may_write;  // Whether the lease leaves time for one more write.
   };
   PlantedStore(ObjectStore& store, Loop& loop, Options options)
       : store_(store), loop_(loop), options_(std::move(options)) {}
@@ -69,15 +107,21 @@ class PlantedStore final : public ObjectStore {
   Pending PutUnconditionally(ObjectKey key, std::string bytes, Done<ObjectVersion> done) override;
 
  private:
+  // A write that may be followed by more steps; gone when its caller has lost interest.
+  struct Rewrite {
+    PutRequest request;
+    Done<ObjectVersion> done;
+    Pending step = {};
+  };
+  [[nodiscard]] Pending PutOrRebase(PutRequest request, Done<ObjectVersion> done);
   // Reads what stands, puts ours on top under our own epoch, and writes that.
-  void Rebase(const PutRequest& refused, Done<ObjectVersion> done);
-  void WriteOnTop(const PutRequest& refused, const Object& found, Done<ObjectVersion> done);
+  void Rebase(const std::shared_ptr<Rewrite>& rewrite);
+  void WriteOnTop(const std::shared_ptr<Rewrite>& rewrite, const Object& found);
 
   ObjectStore& store_;
   Loop& loop_;
   Options options_;
   bool took_over_ = false;
-  Pending step_;
 };
 
 // Monotonic time that is the wall's.

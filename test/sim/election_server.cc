@@ -7,6 +7,11 @@
 namespace nstance::sim {
 namespace {
 
+template <std::size_t kSize>
+void Add(std::array<std::uint64_t, kSize>& sum, const std::array<std::uint64_t, kSize>& more) {
+  for (std::size_t i = 0; i < kSize; ++i) sum.at(i) += more.at(i);
+}
+
 constexpr Duration kSendTimeout = Duration::Seconds(2);
 constexpr std::size_t kMostOpen = 3;
 
@@ -25,6 +30,32 @@ const GroupKey& SomeGroup() {
 
 }  // namespace
 
+ElectionCounts& ElectionCounts::operator+=(const ElectionCounts& other) {
+  acquisitions += other.acquisitions;
+  take_overs += other.take_overs;
+  commits += other.commits;
+  effects += other.effects;
+  refused_effects += other.refused_effects;
+  hanging_take_overs += other.hanging_take_overs;
+  refused_journals += other.refused_journals;
+  excuses += other.excuses;
+  crashes += other.crashes;
+  storms += other.storms;
+  pauses += other.pauses;
+  partitions += other.partitions;
+  clogs += other.clogs;
+  wall_jumps += other.wall_jumps;
+  rate_changes += other.rate_changes;
+  vandalisms += other.vandalisms;
+  journal_damages += other.journal_damages;
+  restores += other.restores;
+  stops += other.stops;
+  Add(lease_losses, other.lease_losses);
+  Add(journal_losses, other.journal_losses);
+  Add(alarms, other.alarms);
+  return *this;
+}
+
 void ElectionWorld::Note(const std::string& text) const {
   if (trace == nullptr) return;
   trace->push_back(fmt::format("{:>12} {}", FormatDuration(scheduler.now().since_zero()), text));
@@ -39,10 +70,12 @@ ElectionServer::ElectionServer(ElectionWorld& world, Config config)
       random_(config_.random_seed),
       store_(world.bucket, loop_,
              {.process = config_.process, .deadline = world.timings.store_timeout}),
-      watched_(store_, world.checkers, config_.process),
-      planted_(
-          watched_, loop_,
-          {.plant = world.plant, .journal_key = world.journal_key, .identity = world.identity}),
+      watched_(store_, world.checkers, [this] { return MayWrite(); }),
+      planted_(watched_, loop_,
+               {.plant = world.plant,
+                .journal_key = world.journal_key,
+                .identity = world.identity,
+                .may_write = [this] { return MayWrite(); }}),
       prng_(config_.random_seed),
       elector_({.loop = clock(), .store = planted_, .random = random_}, world.lease_key,
                NewLeaseMachine(), ElectorOwner()),
@@ -56,22 +89,38 @@ ElectionServer::ElectionServer(ElectionWorld& world, const Memory& memory, std::
                                                   : nullptr),
       random_(world.scheduler.prng().Next()),
       store_(world.bucket, loop_, {.process = process, .deadline = world.timings.store_timeout}),
-      watched_(store_, world.checkers, process),
-      planted_(
-          watched_, loop_,
-          {.plant = world.plant, .journal_key = world.journal_key, .identity = world.identity}),
+      watched_(store_, world.checkers, [this] { return MayWrite(); }),
+      planted_(watched_, loop_,
+               {.plant = world.plant,
+                .journal_key = world.journal_key,
+                .identity = world.identity,
+                .may_write = [this] { return MayWrite(); }}),
       prng_(world.scheduler.prng().Next()),
       elector_({.loop = clock(), .store = planted_, .random = random_}, world.lease_key,
                memory.lease, ElectorOwner()),
       self_(std::make_shared<ElectionServer*>(this)) {
+  world.checkers.Restored(config_.process, process);
   config_.process = std::move(process);
+  unaware_ = true;
+  watched_.set_doubts(memory.doubts);
   loop_.SetClock(memory.clock);
   if (memory.journal) MakeWriter(*memory.journal);
 }
 
 ElectionServer::~ElectionServer() {
   *self_ = nullptr;
-  world_.checkers.Died(config_.process);
+  world_.checkers.Detected(config_.process);
+}
+
+bool ElectionServer::MayWrite() const {
+  return elector_.machine().MayStart(ClockNow(), world_.timings.store_timeout);
+}
+
+void ElectionServer::DetectRestore() {
+  if (!unaware_) return;
+  unaware_ = false;
+  world_.checkers.Detected(config_.process);
+  elector_.Restored();
 }
 
 LeaseMachine ElectionServer::NewLeaseMachine() const {
@@ -82,8 +131,11 @@ LeaseMachine ElectionServer::NewLeaseMachine() const {
 }
 
 Elector::Owner ElectionServer::ElectorOwner() {
-  return {.acquired = [this](std::int64_t term) { Acquired(term); },
-          .lost = [this](LeaseLoss loss) { Lost(loss); }};
+  return {
+      .acquired = [this](std::int64_t term) { Acquired(term); },
+      .lost = [this](LeaseLoss loss) { Lost(loss); },
+      .alarm =
+          [this](LeaseAlarm alarm) { ++world_.counts.alarms.at(static_cast<std::size_t>(alarm)); }};
 }
 
 void ElectionServer::Start() {
@@ -97,6 +149,7 @@ ElectionServer::Memory ElectionServer::Save() const {
   return {.lease = elector_.machine(),
           .journal = writer_ ? std::optional(writer_->machine()) : std::nullopt,
           .clock = loop_.Now(),
+          .doubts = watched_.doubts(),
           .config = config_};
 }
 
@@ -114,8 +167,8 @@ void ElectionServer::MakeWriter(JournalMachine machine) {
       std::move(machine),
       JournalWriter::Owner{
           .took_over = [this](std::int64_t epoch) { TookOver(epoch); },
-          .refused = [this](const Error& why) { JournalEnded(why.message); },
-          .lost = [this](JournalLoss loss) { JournalEnded(JournalLossName(loss)); },
+          .refused = [this](const Error& why) { JournalRefused(why); },
+          .lost = [this](JournalLoss loss) { JournalLost(loss); },
           .may_start = [this](Duration bound) { return elector_.MayStart(bound); }});
 }
 
@@ -132,11 +185,13 @@ void ElectionServer::Acquired(std::int64_t term) {
   ++world_.counts.acquisitions;
   world_.Note(fmt::format("{} acquired, term {}", config_.process, term));
   DropWriter();
-  MakeWriter(JournalMachine({.identity = world_.identity,
-                             .holder = config_.id + "/" + elector_.machine().incarnation(),
-                             .evidence = EpochEvidence::kNone}));
+  MakeWriter(
+      JournalMachine({.identity = world_.identity,
+                      .holder = config_.id + "/" + elector_.machine().incarnation(),
+                      .evidence = world_.was_led ? EpochEvidence::kSome : EpochEvidence::kNone}));
   // Now and then the rest of a take-over hangs, and the lease has to be given back.
-  if (config_.works && prng_.Chance(1, 30)) {
+  if (config_.works && prng_.Chance(1, 20)) {
+    ++world_.counts.hanging_take_overs;
     world_.Note(config_.process + " hangs in its take-over");
   } else {
     writer_->Start();
@@ -144,13 +199,24 @@ void ElectionServer::Acquired(std::int64_t term) {
 }
 
 void ElectionServer::Lost(LeaseLoss loss) {
-  ++world_.counts.losses;
+  ++world_.counts.lease_losses.at(static_cast<std::size_t>(loss));
   world_.Note(fmt::format("{} lost the lease: {}", config_.process, LeaseLossName(loss)));
   DropWriter();
 }
 
-void ElectionServer::JournalEnded(std::string_view why) {
-  world_.Note(fmt::format("{} lost the journal: {}", config_.process, why));
+void ElectionServer::JournalLost(JournalLoss loss) {
+  ++world_.counts.journal_losses.at(static_cast<std::size_t>(loss));
+  world_.Note(fmt::format("{} lost the journal: {}", config_.process, JournalLossName(loss)));
+  LeaveJournal();
+}
+
+void ElectionServer::JournalRefused(const Error& why) {
+  ++world_.counts.refused_journals;
+  world_.Note(fmt::format("{} refuses to lead: {}", config_.process, why.message));
+  LeaveJournal();
+}
+
+void ElectionServer::LeaveJournal() {
   DropWriter();
   elector_.StepDown();
 }
@@ -168,7 +234,7 @@ void ElectionServer::TookOver(std::int64_t epoch) {
 }
 
 void ElectionServer::Work() {
-  work_ = loop_.CallAfter(Duration::Milliseconds(100) + prng_.UpTo(Duration::Seconds(4)), [this] {
+  work_ = loop_.CallAfter(Duration::Milliseconds(100) + prng_.UpTo(Duration::Seconds(3)), [this] {
     for (std::uint64_t i = 0, n = 1 + prng_.Below(3); i < n; ++i) OpenOne();
     Work();
   });
@@ -193,7 +259,11 @@ void ElectionServer::OpenOne() {
 
 void ElectionServer::Durable(const Result<std::string>& id) {
   if (!id) return;
-  world_.checkers.ToldDurable(config_.process, *id);
+  world_.was_led = true;
+  world_.checkers.ToldDurable(*id);
+  if (watched_.journal_in_doubt()) {
+    world_.checkers.Violated("I09_NothingIsSaidInDoubt", "intent " + *id);
+  }
   Begin(*id);
 }
 
@@ -221,7 +291,7 @@ void ElectionServer::Begin(const std::string& intent_id) {
 
 void ElectionServer::Finish(const std::string& intent_id) {
   if (!writer_) return;
-  world_.checkers.AsksToClose(intent_id);
+  world_.checkers.AsksToClose(config_.process, intent_id);
   if (config_.works && prng_.Chance(1, 4)) {
     writer_->Submit({.id = intent_id, .intent = NewIntent()}, JournalMachine::Urgency::kNow,
                     [this](const Result<std::string>& id) { Durable(id); });

@@ -1,11 +1,12 @@
 // ElectionServer: one simulated server process of the election simulation: its loop, its way to the
 // bucket, an elector, a journal writer while it leads, and work to do.
 //
-// As leader it opens intents, and once one is durable sends its "provider request", which takes effect
-// at some later moment whatever has happened to the process by then; then it closes the intent. What a
-// former leader left open is finished first.
+// As leader it opens intents, and once one is durable sends its "provider request", which takes
+// effect at some later moment whatever has happened to the process by then; then it closes the
+// intent. What a former leader left open is finished first.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -23,8 +24,38 @@
 
 namespace nstance::sim {
 
-// What all servers of a run share. Chance for what servers do by themselves comes from the scheduler's
-// generator.
+// What a run has reached, so that a test can tell that it was worth something.
+struct ElectionCounts {
+  std::uint64_t acquisitions = 0;
+  std::uint64_t take_overs = 0;
+  std::uint64_t commits = 0;
+  std::uint64_t effects = 0;
+  std::uint64_t refused_effects = 0;  // The lease left no time for them.
+  std::uint64_t hanging_take_overs = 0;
+  std::uint64_t refused_journals = 0;
+  std::uint64_t excuses = 0;                         // Of election_checkers.h, by task.
+  std::array<std::uint64_t, 6> lease_losses = {};    // By LeaseLoss.
+  std::array<std::uint64_t, 5> journal_losses = {};  // By JournalLoss.
+  std::array<std::uint64_t, 3> alarms = {};          // By LeaseAlarm.
+
+  // Faults.
+  std::uint64_t crashes = 0;
+  std::uint64_t storms = 0;
+  std::uint64_t pauses = 0;
+  std::uint64_t partitions = 0;
+  std::uint64_t clogs = 0;
+  std::uint64_t wall_jumps = 0;
+  std::uint64_t rate_changes = 0;
+  std::uint64_t vandalisms = 0;
+  std::uint64_t journal_damages = 0;
+  std::uint64_t restores = 0;
+  std::uint64_t stops = 0;
+
+  ElectionCounts& operator+=(const ElectionCounts& other);
+};
+
+// What all servers of a run share. Chance for what servers do by themselves comes from the
+// scheduler's generator.
 struct ElectionWorld {
   SimScheduler& scheduler;
   SimLoop& loop;  // Of the world, not of any process: provider, faults.
@@ -38,14 +69,9 @@ struct ElectionWorld {
   std::vector<std::string>* trace = nullptr;
   std::vector<Pending> later = {};  // What is under way between processes.
 
-  struct Counts {
-    std::uint64_t acquisitions = 0;
-    std::uint64_t take_overs = 0;
-    std::uint64_t losses = 0;
-    std::uint64_t effects = 0;
-    std::uint64_t refused_effects = 0;
-  };
-  Counts counts = {};
+  // Instance records that carry an epoch would exist.
+  bool was_led = false;
+  ElectionCounts counts = {};
 
   void Note(const std::string& text) const;
 };
@@ -65,6 +91,7 @@ class ElectionServer final {
     LeaseMachine lease;
     std::optional<JournalMachine> journal;
     Instant clock;
+    WatchedStore::Doubts doubts;
     Config config;
   };
 
@@ -84,7 +111,10 @@ class ElectionServer final {
   [[nodiscard]] SimObjectStore& store() { return store_; }
   [[nodiscard]] Elector& elector() { return elector_; }
   [[nodiscard]] const Config& config() const { return config_; }
-  [[nodiscard]] std::uint64_t generation() const { return generation_; }
+  // The machine's new generation is noticed.
+  void DetectRestore();
+  // Came from a saved state and does not know yet.
+  [[nodiscard]] bool unaware() const { return unaware_; }
   // Says that it leads: has the lease and time left.
   [[nodiscard]] bool Leads() const { return elector_.machine().Leads(ClockNow()); }
   // And has taken the journal over.
@@ -98,6 +128,7 @@ class ElectionServer final {
     return loop_;
   }
   [[nodiscard]] Instant ClockNow() const { return wall_loop_ ? wall_loop_->Now() : loop_.Now(); }
+  [[nodiscard]] bool MayWrite() const;
   [[nodiscard]] LeaseMachine NewLeaseMachine() const;
   [[nodiscard]] Elector::Owner ElectorOwner();
   void MakeWriter(JournalMachine machine);
@@ -105,7 +136,9 @@ class ElectionServer final {
   void Acquired(std::int64_t term);
   void Lost(LeaseLoss loss);
   void TookOver(std::int64_t epoch);
-  void JournalEnded(std::string_view why);
+  void JournalLost(JournalLoss loss);
+  void JournalRefused(const Error& why);
+  void LeaveJournal();
   void Work();
   void OpenOne();
   void Durable(const Result<std::string>& id);
@@ -128,6 +161,7 @@ class ElectionServer final {
   std::uint64_t generation_ = 0;  // Of leaderships: late answers of an earlier one are ignored.
   std::size_t open_ = 0;
   bool stops_ = false;
+  bool unaware_ = false;
   Pending work_;
   std::vector<Pending> retries_;
   std::shared_ptr<ElectionServer*> self_;  // For what the world sends back: null when dead.

@@ -1,11 +1,13 @@
 // Runs the election simulation over many seeds.
 //
-//   election_sim_main [--seeds N] [--from S] [--plant BUG] [--trace]
+//   election_sim_main [--seeds N] [--from S] [--plant BUG] [--blind-to I09] [--trace]
 //
-// Prints what was reached and exits with 1 at the first violation, with the command that replays it.
+// Prints what was reached; exits with 1 at the first violation, with the command that replays it.
 // With --plant a bug is planted and the first seed that finds it is printed; exit 1 if none does.
+// With --blind-to violations of what begins so are not seen.
 #include <charconv>
 #include <cstdio>
+#include <string>
 #include <string_view>
 
 #include <fmt/core.h>
@@ -19,6 +21,7 @@ struct Arguments {
   std::uint64_t seeds = 1'000;
   std::uint64_t from = 0;
   Plant plant = Plant::kNone;
+  std::string blind_to;
   ElectionOptions::Trace trace = ElectionOptions::Trace::kOff;
 };
 
@@ -43,6 +46,8 @@ bool Read(int argc, char** argv, Arguments& arguments) {
       const auto plant = ParsePlant(value);
       if (!plant) return false;
       arguments.plant = *plant;
+    } else if (flag == "--blind-to") {
+      arguments.blind_to = value;
     } else {
       return false;
     }
@@ -50,11 +55,39 @@ bool Read(int argc, char** argv, Arguments& arguments) {
   return true;
 }
 
+void Print(const ElectionReport& sum) {
+  const ElectionCounts& counts = sum.counts;
+  fmt::print("tasks {}, acquisitions {}, take-overs {}, commits {}, effects {} ({} refused)\n",
+             sum.steps, counts.acquisitions, counts.take_overs, counts.commits, counts.effects,
+             counts.refused_effects);
+  fmt::print("lease losses:");
+  for (std::size_t i = 0; i < counts.lease_losses.size(); ++i) {
+    fmt::print(" {} {}", LeaseLossName(static_cast<LeaseLoss>(i)), counts.lease_losses.at(i));
+  }
+  fmt::print("\njournal losses:");
+  for (std::size_t i = 0; i < counts.journal_losses.size(); ++i) {
+    fmt::print(" {} {}", JournalLossName(static_cast<JournalLoss>(i)), counts.journal_losses.at(i));
+  }
+  fmt::print(" refused {}\nalarms:", counts.refused_journals);
+  for (std::size_t i = 0; i < counts.alarms.size(); ++i) {
+    fmt::print(" {} {}", LeaseAlarmName(static_cast<LeaseAlarm>(i)), counts.alarms.at(i));
+  }
+  fmt::print(
+      "\nfaults: crashes {} storms {} pauses {} partitions {} clogs {} wall jumps {} rate changes "
+      "{} "
+      "vandalisms {} journal damages {} restores {} stops {} hanging take-overs {}; excuses {}\n",
+      counts.crashes, counts.storms, counts.pauses, counts.partitions, counts.clogs,
+      counts.wall_jumps, counts.rate_changes, counts.vandalisms, counts.journal_damages,
+      counts.restores, counts.stops, counts.hanging_take_overs, counts.excuses);
+}
+
 int Run(const Arguments& arguments) {
   ElectionReport sum;
   for (std::uint64_t i = 0; i < arguments.seeds; ++i) {
-    const ElectionOptions options{
-        .seed = arguments.from + i, .plant = arguments.plant, .trace = arguments.trace};
+    const ElectionOptions options{.seed = arguments.from + i,
+                                  .plant = arguments.plant,
+                                  .blind_to = arguments.blind_to,
+                                  .trace = arguments.trace};
     const ElectionReport report = RunElection(options);
     for (const std::string& line : report.trace) fmt::print("{}\n", line);
     if (report.violation) {
@@ -63,21 +96,10 @@ int Run(const Arguments& arguments) {
       return arguments.plant == Plant::kNone ? 1 : 0;
     }
     sum.steps += report.steps;
-    sum.acquisitions += report.acquisitions;
-    sum.take_overs += report.take_overs;
-    sum.losses += report.losses;
-    sum.commits += report.commits;
-    sum.effects += report.effects;
-    sum.refused_effects += report.refused_effects;
-    sum.restores += report.restores;
-    sum.vandalisms += report.vandalisms;
+    sum.counts += report.counts;
   }
-  fmt::print(
-      "{} seeds from {}: {} tasks, {} acquisitions, {} take-overs, {} losses, {} commits, {} "
-      "effects "
-      "({} refused), {} restores, {} vandalisms; no violation\n",
-      arguments.seeds, arguments.from, sum.steps, sum.acquisitions, sum.take_overs, sum.losses,
-      sum.commits, sum.effects, sum.refused_effects, sum.restores, sum.vandalisms);
+  fmt::print("{} seeds from {}, no violation\n", arguments.seeds, arguments.from);
+  Print(sum);
   return arguments.plant == Plant::kNone ? 0 : 1;
 }
 
@@ -87,7 +109,9 @@ int Run(const Arguments& arguments) {
 int main(int argc, char** argv) {
   nstance::sim::Arguments arguments;
   if (!nstance::sim::Read(argc, argv, arguments)) {
-    fmt::print(stderr, "usage: {} [--seeds N] [--from S] [--plant BUG] [--trace]\n", argv[0]);
+    fmt::print(stderr,
+               "usage: {} [--seeds N] [--from S] [--plant BUG] [--blind-to I09] [--trace]\n",
+               argv[0]);
     return 2;
   }
   return nstance::sim::Run(arguments);
