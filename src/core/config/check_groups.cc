@@ -43,8 +43,9 @@ class GroupCheck {
         templates_place_(checking.root.Child("templates")),
         server_(checking.root.Child("server")),
         balancers_place_(checking.root.Child("load_balancers")),
+        pools_place_(server_.Child("subnet_pools")),
         templates_(KeysAt(templates_place_)),
-        pools_(KeysAt(server_.Child("subnet_pools"))),
+        pools_(KeysAt(pools_place_)),
         balancers_(KeysAt(balancers_place_)) {}
 
   void RunTenant(const Place& tenant, const TenantGroups& groups) {
@@ -69,7 +70,9 @@ class GroupCheck {
 
   void Run(const GroupView& view, std::string_view tenant) {
     CheckReference(view.place.Child("template"), templates_, "one of `templates`");
-    CheckReference(view.place.Child("subnet_pool"), pools_, "one of `server.subnet_pools`");
+    if (Present(pools_place_)) {
+      CheckReference(view.place.Child("subnet_pool"), pools_, "one of `server.subnet_pools`");
+    }
     if (!Present(view.place.Child("template"))) {
       problems_.Error(view.place.Child("template"), "missing; the name of a template");
     }
@@ -270,6 +273,7 @@ class GroupCheck {
   Place templates_place_;
   Place server_;
   Place balancers_place_;
+  Place pools_place_;
   std::vector<std::string_view> templates_;
   std::vector<std::string_view> pools_;
   std::vector<std::string_view> balancers_;

@@ -163,7 +163,8 @@ class TemplateCheck {
       : problems_(checking.problems),
         certificates_place_(checking.root.Child("certificates")),
         server_(checking.root.Child("server")),
-        pools_(KeysAt(server_.Child("subnet_pools"))) {
+        pools_place_(server_.Child("subnet_pools")),
+        pools_(KeysAt(pools_place_)) {
     for (const std::string_view name : KeysAt(certificates_place_)) {
       if (name != "ca" && name != "agent" && name != "operator") certificates_.push_back(name);
     }
@@ -171,8 +172,9 @@ class TemplateCheck {
 
   void Run(const Place& place, const Template& entry) const {
     const Place pool = place.Child("subnet_pool");
-    if (const std::string* name = TextAt(pool);
-        name != nullptr && !problems_.HasErrorAt(pool) && !Contains(pools_, *name)) {
+    if (const std::string* name = TextAt(pool); name != nullptr && Present(pools_place_) &&
+                                                !problems_.HasErrorAt(pool) &&
+                                                !Contains(pools_, *name)) {
       problems_.Error(pool, NotDefined(problems_, pool, "one of `server.subnet_pools`", pools_));
     }
     const Place type = place.Child("instance_type");
@@ -207,6 +209,7 @@ class TemplateCheck {
   Problems& problems_;
   Place certificates_place_;
   Place server_;
+  Place pools_place_;
   std::vector<std::string_view> pools_;
   std::vector<std::string_view> certificates_;
 };

@@ -148,8 +148,13 @@ std::string NotDefined(Problems& problems, const Place& place, std::string_view 
   return message;
 }
 
-std::string TextRule::Allowed() const {
+std::string TextRule::Range() const {
   return fmt::format("a string of {} to {} bytes", empty_ == Empty::kAllowed ? 0 : 1, max_);
+}
+
+std::string TextRule::Allowed() const {
+  if (max_ < kGenerous) return Range();
+  return empty_ == Empty::kAllowed ? "a string" : "a string that is not empty";
 }
 
 std::optional<std::string> TextRule::Read(Reading& reading, const Place& place) const {
@@ -163,7 +168,7 @@ std::optional<std::string> TextRule::Read(Reading& reading, const Place& place) 
     return std::nullopt;
   }
   if (text->size() > max_) {
-    reading.problems.Error(place, fmt::format("has {} bytes; {}", text->size(), Allowed()));
+    reading.problems.Error(place, fmt::format("has {} bytes; {}", text->size(), Range()));
     return std::nullopt;
   }
   return *text;
@@ -273,10 +278,8 @@ std::string HoursRule::Show(const Duration& value) const {
 
 std::string AddressRule::Allowed() const {
   return use_ == Use::kBind
-             ? "[host]:port with a port from 0 to 65535, an IPv6 host in brackets; port 0 is a "
-               "free one"
-             : "host:port with a port from 0 to 65535, an IPv6 host in brackets; port 0 is the one "
-               "that is bound";
+             ? "host:port (IPv6 in brackets), the host may be empty, port 0 is a free one"
+             : "host:port (IPv6 in brackets), port 0 is the one that is bound";
 }
 
 std::optional<Address> AddressRule::Read(Reading& reading, const Place& place) const {

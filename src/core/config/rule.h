@@ -88,7 +88,9 @@ void TypeError(Reading& reading, const Place& place, std::string_view allowed);
 class TextRule final : public Rule<std::string> {
  public:
   enum class Empty : std::uint8_t { kRefused, kAllowed };
-  explicit TextRule(std::size_t max = 4'096, Empty empty = Empty::kRefused)
+  // From here on the limit is only for hostile files, and not told before it is hit.
+  static constexpr std::size_t kGenerous = 4'096;
+  explicit TextRule(std::size_t max = kGenerous, Empty empty = Empty::kRefused)
       : max_(max), empty_(empty) {}
   [[nodiscard]] std::string Allowed() const override;
   [[nodiscard]] std::optional<std::string> Read(Reading& reading,
@@ -96,6 +98,8 @@ class TextRule final : public Rule<std::string> {
   [[nodiscard]] std::string Show(const std::string& value) const override;
 
  private:
+  [[nodiscard]] std::string Range() const;
+
   std::size_t max_;
   Empty empty_;
 };
@@ -329,8 +333,9 @@ class MapRule final : public Rule<std::map<K, T>> {
   MapRule(KeyRule<K> key, std::shared_ptr<const Rule<T>> item)
       : key_(key), item_(std::move(item)) {}
   [[nodiscard]] std::string Allowed() const override {
-    return item_->below().spec == nullptr ? "an object whose values are each " + item_->Allowed()
-                                          : "an object of objects";
+    const std::string item = item_->Allowed();
+    return item.starts_with("an object") ? "an object of objects"
+                                         : "an object whose values are each " + item;
   }
   [[nodiscard]] Below below() const override {
     Below below = item_->below();
