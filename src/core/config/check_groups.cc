@@ -33,6 +33,28 @@ std::string CanonicalArgs(const Defaults& defaults, const Template& base, const 
       json::Value::Map(MergeArgs(MergeArgs(defaults.args, base.args), layer.args)));
 }
 
+// Keys to choose from, for a message; not all of them when there are very many.
+template <class Map>
+std::vector<std::string_view> SomeKeys(const Map& map,
+                                       std::string_view (*name)(const typename Map::value_type&)) {
+  constexpr std::size_t kEnough = 300;
+  std::vector<std::string_view> keys;
+  std::size_t looked = 0;
+  for (const auto& entry : map) {
+    if (++looked > kEnough) break;
+    if (const std::string_view key = name(entry); !key.empty()) keys.push_back(key);
+  }
+  return keys;
+}
+
+std::string_view NameOfFile(const std::map<std::string, File>::value_type& entry) {
+  return entry.first;
+}
+
+std::string_view NameOfPool(const TenantGroups::value_type& entry) {
+  return entry.second.pool ? std::string_view(entry.first.text()) : std::string_view();
+}
+
 class GroupCheck {
  public:
   explicit GroupCheck(const Checking& checking)
@@ -194,15 +216,14 @@ class GroupCheck {
     const Place files = pool.Child("warm_files");
     const json::Array* names = Present(files) ? files.value()->if_array() : nullptr;
     if (names == nullptr || view.base == nullptr) return;
-    std::vector<std::string_view> defined;
-    for (const auto& [name, file] : view.base->files) defined.push_back(name);
     for (std::size_t i = 0; i < names->size(); ++i) {
       const Place item = files.Item(i);
       const std::string* name = TextAt(item);
       if (name == nullptr) continue;
       const auto file = view.base->files.find(*name);
       if (file == view.base->files.end()) {
-        problems_.Error(item, NotDefined(problems_, item, "a file of the template", defined));
+        problems_.Error(item, NotDefined(problems_, item, "a file of the template",
+                                         SomeKeys(view.base->files, &NameOfFile)));
       } else if (file->second.kind == FileKind::kSecret ||
                  file->second.kind == FileKind::kCertificate) {
         problems_.Error(item, fmt::format("{} is of kind {}, which an unclaimed member must not "
@@ -221,10 +242,7 @@ class GroupCheck {
     }
     const auto pool = groups.find(*view.layer.draw_from);
     if (pool == groups.end() || !pool->second.pool) {
-      std::vector<std::string_view> pools;
-      for (const auto& [key, layer] : groups) {
-        if (layer.pool) pools.push_back(key.text());
-      }
+      const std::vector<std::string_view> pools = SomeKeys(groups, &NameOfPool);
       if (pool == groups.end()) {
         problems_.Error(draw, NotDefined(problems_, draw, "a pool group of this tenant", pools));
       } else {

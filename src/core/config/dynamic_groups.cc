@@ -155,6 +155,23 @@ class DynamicGroupRule final : public Rule<DynamicGroup> {
   }
 };
 
+// Names that are empty are not given: other writers leave them in.
+void DropEmptyNames(json::Value& document) {
+  if (document.if_object() == nullptr) return;
+  for (json::Member& tenant : *document.if_object()) {
+    if (tenant.value.if_object() == nullptr) continue;
+    for (json::Member& group : *tenant.value.if_object()) {
+      if (group.value.if_object() == nullptr) continue;
+      std::erase_if(*group.value.if_object(), [](const json::Member& member) {
+        const std::string* text = member.value.if_string();
+        return text != nullptr && text->empty() &&
+               (member.key == "template" || member.key == "subnet_pool" ||
+                member.key == "draw_from");
+      });
+    }
+  }
+}
+
 // ---- writing ----------------------------------------------------------------------------------
 
 json::Value Text(std::string_view text) { return json::Value::String(std::string(text)); }
@@ -275,9 +292,9 @@ json::Value WriteGroup(const DynamicGroup& group) {
 DynamicGroupsResult DecodeDynamicGroups(std::string_view bytes) {
   DynamicGroupsResult result;
   Problems problems;
-  const std::optional<json::Value> document =
-      ParseDocument(bytes, {.interface = "groups"}, problems);
+  std::optional<json::Value> document = ParseDocument(bytes, {.interface = "groups"}, problems);
   if (document) {
+    DropEmptyNames(*document);
     const auto rule =
         MapOf(NameKey<TenantId>("tenant"), MapOf(NameKey<GroupKey>("group"), DynamicGroupRule()));
     Reading reading = {.problems = problems};

@@ -123,7 +123,7 @@ struct Source {
   std::span<const KeyPair> keys;
 };
 
-// Gives the keys of one object in `parent` their new names. What is no object is left to the schema.
+// Gives the keys of one object in `parent` their new names. No object: left to the schema.
 void RenameBelow(json::Value& parent, std::string_view key, const Source& source,
                  Problems& problems) {
   json::Value* value = parent.Find(key);

@@ -22,18 +22,19 @@ std::size_t Width(std::string_view text) {
 
 std::string Escaped(std::string_view text) {
   std::string out;
-  for (const char c : text) {
-    if (c == '"' || c == '\\') {
-      out += c;  // Harmless here, and the reader wants to see the file as it is.
-    } else if (c == '\t') {
+  while (!text.empty()) {
+    const std::size_t length = std::max<std::size_t>(1, Utf8SequenceLength(text));
+    const std::string_view character = text.substr(0, length);
+    if (character == "\"" || character == "\\") {
+      out += character;  // Harmless here, and the reader wants to see the file as it is.
+    } else if (character == "\t") {
       out += ' ';
-    } else if (static_cast<unsigned char>(c) >= 0x80) {
-      out += c;
     } else {
-      AppendEscaped(out, std::string_view(&c, 1));
+      AppendEscaped(out, character);
     }
+    text.remove_prefix(length);
   }
-  return IsValidUtf8(out) ? out : std::string();
+  return out;
 }
 
 }  // namespace

@@ -77,6 +77,10 @@ void Problems::WarnAtKey(const Place& place, std::string_view message) {
   Add(warnings_, place, place.key_position(), message);
 }
 
+bool Problems::Wants(json::Position position) const {
+  return errors_.kept.size() < kMaxProblems || Earlier({.at = position}, errors_.kept.back());
+}
+
 bool Problems::MaySuggest() { return ++suggestions_ <= kMaxSuggestions; }
 
 void Problems::Add(List& list, const Place& place, json::Position position,

@@ -38,6 +38,8 @@ class Problems {
     return config::NameInFile(path_names_, std::move(path));
   }
 
+  // Whether an error there would be kept: a costly message is not worth making otherwise.
+  [[nodiscard]] bool Wants(json::Position position) const;
   [[nodiscard]] std::size_t error_count() const { return errors_.total; }
   // Whether the value at `place` has been found wrong: what was read for it is a default, and says
   // nothing about other values.

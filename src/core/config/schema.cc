@@ -51,6 +51,10 @@ std::string Hint(Reading& reading, const Place& place, const std::vector<std::st
 }
 
 void UnknownKey(Reading& reading, const Place& place, const ObjectSpec& spec) {
+  if (!reading.problems.Wants(place.key_position())) {
+    reading.problems.ErrorAtKey(place, "unknown key");
+    return;
+  }
   const std::vector<std::string_view> keys = KeysOf(spec);
   reading.problems.ErrorAtKey(
       place, fmt::format("unknown key; {}{}", AllowedKeys(keys), Hint(reading, place, keys)));

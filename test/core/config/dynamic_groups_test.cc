@@ -95,7 +95,8 @@ TEST(DynamicGroupsTest, AMissingOrWrongStampIsAPersonsEdit) {
 
 TEST(DynamicGroupsTest, EmptyValuesAndTenantsAreLeftOut) {
   const DynamicGroupsResult read = DecodeDynamicGroups(
-      R"({"a": {}, "b": {"g": {"vars": {}, "instance_type": "", "load_balancers": []}}})");
+      R"({"a": {}, "b": {"g": {"vars": {}, "instance_type": "", "load_balancers": [],
+          "template": "", "subnet_pool": "", "draw_from": ""}}})");
   ASSERT_TRUE(read.groups.has_value());
   const std::string written = EncodeDynamicGroups(*read.groups, kStamp);
   EXPECT_EQ(written.substr(written.find('\n') + 1), "{\n  \"b\": {\n    \"g\": {}\n  }\n}\n");
