@@ -1,0 +1,3 @@
+module nstance/test/peers/go_config
+
+go 1.24
