@@ -102,8 +102,10 @@ bool StricterThanGo(const Answer& ours) {
   return ours.kind == "parse" && ours.text.contains("complex number");
 }
 
-std::map<std::string, int> Compare(const std::string& peer,
-                                   const std::vector<Question>& questions) {
+enum class Depth : std::uint8_t { kAll, kParsing };
+
+std::map<std::string, int> Compare(const std::string& peer, const std::vector<Question>& questions,
+                                   Depth depth = Depth::kAll) {
   const std::vector<Answer> answers = Ask(peer, questions);
   std::map<std::string, int> kinds;
   int differences = 0;
@@ -111,6 +113,7 @@ std::map<std::string, int> Compare(const std::string& peer,
     const Answer ours = Ours(questions[i]);
     if (StricterThanGo(ours)) continue;
     ++kinds[answers[i].kind];
+    if (depth == Depth::kParsing && ours.kind != "parse" && answers[i].kind != "parse") continue;
     const bool error = ours.kind != "ok";
     const bool same = ours.kind == answers[i].kind &&
                       (error ? WithoutValue(ours.text) == WithoutValue(answers[i].text)
@@ -139,7 +142,7 @@ TEST(TemplateGoTest, CasesWrittenByHandAreThoseOfGo) {
 TEST(TemplateGoTest, GeneratedTemplatesRenderAsInGo) {
   NSTANCE_GO_PEER_OR_SKIP(peer, "go_template");
   std::vector<Question> questions;
-  for (std::uint64_t seed = 1; seed <= 12'000; ++seed) {
+  for (std::uint64_t seed = 1; seed <= 6'000; ++seed) {
     RandomTemplate random(seed);
     std::string data = random.Data();
     questions.push_back({.source = random.Source(), .data = std::move(data)});
@@ -147,7 +150,7 @@ TEST(TemplateGoTest, GeneratedTemplatesRenderAsInGo) {
   const std::map<std::string, int> kinds = Compare(peer, questions);
   if (kinds.empty()) return;
   // Both sides of the border have been walked.
-  EXPECT_GT(kinds.at("ok"), 4'000);
+  EXPECT_GT(kinds.at("ok"), 3'000);
   EXPECT_GT(kinds.at("exec"), 1'000);
 }
 
@@ -155,7 +158,7 @@ TEST(TemplateGoTest, GeneratedTemplatesRenderAsInGo) {
 TEST(TemplateGoTest, SmallTemplatesRenderAsInGo) {
   NSTANCE_GO_PEER_OR_SKIP(peer, "go_template");
   std::vector<Question> questions;
-  for (std::uint64_t seed = 1; seed <= 12'000; ++seed) {
+  for (std::uint64_t seed = 1; seed <= 10'000; ++seed) {
     RandomTemplate random(seed + 1'000'000);
     std::string data = random.Data();
     questions.push_back({.source = random.Small(), .data = std::move(data)});
@@ -166,12 +169,13 @@ TEST(TemplateGoTest, SmallTemplatesRenderAsInGo) {
 TEST(TemplateGoTest, BrokenTemplatesAreRefusedWhereGoRefuses) {
   NSTANCE_GO_PEER_OR_SKIP(peer, "go_template");
   std::vector<Question> questions;
-  for (std::uint64_t seed = 1; seed <= 8'000; ++seed) {
+  for (std::uint64_t seed = 1; seed <= 6'000; ++seed) {
     RandomTemplate random(seed + 2'000'000);
     std::string data = random.Data();
     questions.push_back({.source = random.Broken(), .data = std::move(data)});
   }
-  const std::map<std::string, int> kinds = Compare(peer, questions);
+  // A changed name may ask a map for a key that it does not have, so rendering is not compared.
+  const std::map<std::string, int> kinds = Compare(peer, questions, Depth::kParsing);
   if (kinds.empty()) return;
   EXPECT_GT(kinds.at("parse"), 2'000);
 }
