@@ -66,12 +66,13 @@ json::Value Pair(std::string_view kind, std::string_view key, std::string text) 
   return value;
 }
 
-json::Value ToJson(const RenderedFile& file) {
+json::Value ToJson(const RenderedFile& file, config::FileKind kind) {
+  const std::string_view word = config::Word(kind);
   return std::visit(
       Overloaded{
-          [](const TextFile& text) { return Pair("text", "content", text.content); },
-          [](const SecretFile& secret) { return Pair("secret", "source", secret.name.text()); },
-          [](const StorageFile& stored) { return Pair("storage", "source", stored.name.text()); },
+          [&](const TextFile& text) { return Pair(word, "content", text.content); },
+          [&](const SecretFile& secret) { return Pair(word, "source", secret.name.text()); },
+          [&](const StorageFile& stored) { return Pair(word, "source", stored.name.text()); },
           [](const CertificateFile& certificate) { return ToJson(certificate); },
       },
       file);
@@ -137,6 +138,7 @@ Result<Preview> PreviewInstance(const config::Config& config, const config::Grou
   }
   ASSIGN_OR_RETURN(preview.args, plan.RenderArgs(data));
   ASSIGN_OR_RETURN(preview.files, plan.RenderFiles(shared.ForFiles(facts)));
+  for (const auto& [name, file] : merged.files) preview.kinds.emplace(name, file.kind);
   return preview;
 }
 
@@ -179,7 +181,9 @@ std::string JsonPreview(const Preview& preview, RenderPart part) {
   if (Wants(part, RenderPart::kArgs)) value.Set("args", json::Value::Map(preview.args));
   if (Wants(part, RenderPart::kFiles)) {
     json::Value files = json::Value::Map({});
-    for (const auto& [name, file] : preview.files) files.Set(name, ToJson(file));
+    for (const auto& [name, file] : preview.files) {
+      files.Set(name, ToJson(file, preview.kinds.at(name)));
+    }
     value.Set("files", std::move(files));
   }
   return json::Write(value, {.indent = 2}) + "\n";

@@ -1,6 +1,7 @@
 // What an instance of a group would get, rendered with a made-up id, token and addresses.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 
@@ -22,6 +23,7 @@ struct Preview {
   std::string userdata_url = {};  // Where the user data would come from, when it is absent.
   json::Object args = {};
   RenderedFiles files = {};
+  std::map<std::string, config::FileKind> kinds = {};  // Of each file.
 };
 
 // `group` is one of the file. Errors are those of a request for an instance with these variables.
