@@ -492,9 +492,6 @@ using TenantGroups = std::map<GroupKey, GroupLayer>;
 struct Config {
   Server server;
   std::map<TenantId, Tenant> tenants = {};  // Without the implicit `default`.
-  // False in the `cluster`/`shard`-rooted form without `tenants`: groups of any tenant are run, but
-  // only operators of tenants that are listed are served.
-  bool tenants_listed = true;
   std::map<LoadBalancerKey, LoadBalancer> load_balancers = {};
   std::map<std::string, Image> images = {};
   Certificates certificates = {};

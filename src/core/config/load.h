@@ -48,8 +48,10 @@ enum class TemplateUse : std::uint8_t { kUserData, kArgs, kFile, kCertificate };
 struct TemplateSource {
   TemplateUse use = TemplateUse::kArgs;
   std::string path = {};
+  json::Position at = {};
   std::string text = {};
-  // Where parts of `text` begin in the file: one for a string, one per line for a list of lines.
+  // Where parts of `text` begin in the file: one for a string, one per line for a list of lines,
+  // none where the text was packed.
   struct Segment {
     std::size_t offset = 0;
     json::Position at = {};

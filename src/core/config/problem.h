@@ -18,6 +18,7 @@ struct Problem {
   std::size_t offset = 0;    // The same place as bytes from the start of the text.
   std::string path = {};     // "groups.prod.ingress.size"; empty when the text did not parse.
   std::string message = {};  // "what is wrong; what is allowed". Never shows a secret.
+  bool hides_value = false;  // The value there is secret or may be: no excerpt shows its line.
   friend bool operator==(const Problem&, const Problem&) = default;
 };
 
@@ -30,8 +31,8 @@ struct Problem {
 //        3 |     "shard": "A",
 //          |              ^
 //
-// Long lines are cut around the place, and bytes that a terminal would act on are escaped. Lines
-// that hold what must not be shown (problem.path under secrets, vars, args, userdata) are left out.
+// Long lines are cut around the place, and bytes that a terminal would act on are escaped. No
+// excerpt where problem.hides_value. `text` is what was loaded.
 [[nodiscard]] std::string FormatWithExcerpt(const Problem& problem, std::string_view file,
                                             std::string_view text);
 
