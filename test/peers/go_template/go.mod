@@ -1,0 +1,3 @@
+module nstance/test/peers/go_template
+
+go 1.24
