@@ -5,6 +5,7 @@
 #include <fmt/core.h>
 
 #include "base/text.h"
+#include "core/config/args.h"
 
 namespace nstance {
 namespace {
@@ -13,22 +14,6 @@ using config::Config;
 using config::GroupLayer;
 using config::StringMap;
 using config::Template;
-
-// Depth is bounded by the parser that made the values.
-// NOLINTNEXTLINE(misc-no-recursion)
-void MergeInto(json::Value& base, const json::Value& over) {
-  if (base.if_object() == nullptr || over.if_object() == nullptr) {
-    base = over;
-    return;
-  }
-  for (const json::Member& member : *over.if_object()) {
-    if (json::Value* const present = base.Find(member.key)) {
-      MergeInto(*present, member.value);
-    } else {
-      base.if_object()->push_back(member);
-    }
-  }
-}
 
 Error Restricted(std::string_view field, std::string_view given) {
   return FailedPrecondition(fmt::format(
@@ -53,12 +38,6 @@ Status CheckRestricted(const Config& config, const EffectiveGroup& group,
 
 }  // namespace
 
-json::Object MergeArgs(const json::Object& base, const json::Object& over) {
-  json::Value merged = json::Value::Map(base);
-  MergeInto(merged, json::Value::Map(over));
-  return std::move(*merged.if_object());
-}
-
 StringMap MergeVars(const StringMap& base, const StringMap& over) {
   StringMap merged = base;
   for (const auto& [name, value] : over) merged[name] = value;
@@ -78,7 +57,7 @@ Result<MergedInstanceConfig> MergeInstanceConfig(const Config& config, const Gro
       .arch = of->arch,
       .instance_type = InstanceTypeOf(*of, group),
       .subnet_pool = SubnetPoolOf(*of, group),
-      .args = MergeArgs(MergeArgs(config.defaults.args, of->args), group.args),
+      .args = config::MergeArgs(config::MergeArgs(config.defaults.args, of->args), group.args),
       .vars = MergeVars(MergeVars(config.defaults.vars, of->vars), group.vars),
       .files = of->files,
       .userdata = of->userdata ? of->userdata : config.defaults.userdata};

@@ -42,8 +42,6 @@ struct MergedInstanceConfig {
   friend bool operator==(const MergedInstanceConfig&, const MergedInstanceConfig&) = default;
 };
 
-// `over` laid over `base`. Members keep the order of `base`; new ones follow in that of `over`.
-[[nodiscard]] json::Object MergeArgs(const json::Object& base, const json::Object& over);
 [[nodiscard]] config::StringMap MergeVars(const config::StringMap& base,
                                           const config::StringMap& over);
 

@@ -7,6 +7,7 @@
 
 #include <gtest/gtest.h>
 
+#include "core/config/args.h"
 #include "test/base/random_json.h"
 #include "test/core/instance_config/config_builder.h"
 
@@ -15,6 +16,7 @@ namespace {
 
 using config::Config;
 using config::GroupLayer;
+using config::MergeArgs;
 using config::UserData;
 
 TEST(MergeArgsTest, ObjectsAreMergedEverythingElseIsReplaced) {
