@@ -71,10 +71,35 @@ Result<Bytes> ReadStrict(std::string_view text, const PemKind& kind) {
 
 Result<Bytes> DecodeBody(std::string_view body) {
   std::string digits;
+  digits.reserve(body.size());
   for (const char c : body) {
     if (c != '\n' && c != '\r' && c != ' ' && c != '\t') digits += c;
   }
-  return Base64Decode(digits);
+  Result<Bytes> bytes = Base64Decode(digits);
+  Wipe(digits);
+  return bytes;
+}
+
+Result<Bytes> ReadFirst(std::string_view text, const PemKind& kind) {
+  const std::size_t at = text.find(kBegin);
+  if (at == std::string_view::npos) {
+    return Fail(
+        InvalidArgument(fmt::format("there is no PEM block; one of {}", Quote(kind.label))));
+  }
+  text.remove_prefix(at);
+  const std::string begin = Marker(kBegin, kind.label);
+  if (!text.starts_with(begin)) {
+    return Fail(
+        InvalidArgument(fmt::format("the first PEM block is {}, not {}",
+                                    Quote(LabelAtFront(text).value_or("")), Quote(kind.label))));
+  }
+  const std::string end = Marker(kEnd, kind.label);
+  const std::size_t stop = text.substr(0, kind.max_bytes).find(end);
+  if (stop == std::string_view::npos) {
+    return Fail(InvalidArgument(fmt::format("PEM block {} does not end within {} bytes",
+                                            Quote(kind.label), kind.max_bytes)));
+  }
+  return DecodeBody(text.substr(begin.size(), stop - begin.size()));
 }
 
 Result<std::vector<Bytes>> ReadBlocks(std::string_view text, std::size_t max_blocks) {
@@ -127,6 +152,12 @@ std::string WritePem(const PemKind& kind, std::span<const std::uint8_t> bytes) {
 
 Result<Bytes> ReadPem(std::string_view text, const PemKind& kind, InputSource source) {
   Result<Bytes> bytes = ReadStrict(text, kind);
+  if (!bytes.has_value()) source.Bad("pem");
+  return bytes;
+}
+
+Result<Bytes> ReadFirstPem(std::string_view text, const PemKind& kind, InputSource source) {
+  Result<Bytes> bytes = ReadFirst(text, kind);
   if (!bytes.has_value()) source.Bad("pem");
   return bytes;
 }

@@ -41,6 +41,12 @@ inline constexpr std::size_t kMaxPemBundleBytes = std::size_t{64} * 1024;
 [[nodiscard]] Result<Bytes> ReadPem(std::string_view text, const PemKind& kind,
                                     InputSource source = {});
 
+// The content of the first block in `text`, which must be of that kind; read tolerantly. What
+// follows it is not looked at. kInvalidArgument: no block, another kind, or a block that is too
+// long.
+[[nodiscard]] Result<Bytes> ReadFirstPem(std::string_view text, const PemKind& kind,
+                                         InputSource source = {});
+
 // The contents of 1 to `max_blocks` CERTIFICATE blocks, in order. Blocks of another label are
 // kInvalidArgument, so is a text without any; more blocks or a text above kMaxPemBundleBytes are
 // kResourceExhausted.

@@ -1,0 +1,3 @@
+module nstance/test/peers/go_config_hash
+
+go 1.24
