@@ -1,8 +1,8 @@
 // Templates: rendering a parsed user-data template of about 4 KiB, ours beside Go's text/template.
 //
-// The other side runs in the Go peer of the tests, which renders the same template with the same data,
-// checks that its output is ours and tells the nanoseconds that it took; that is the time reported here.
-// Without Go only ours is measured.
+// The other side runs in the Go peer of the tests, which renders the same template with the same
+// data, checks that its output is ours and tells the nanoseconds that it took; that is the time
+// reported here. Without Go only ours is measured.
 #include <charconv>
 #include <cstdint>
 #include <cstdlib>

@@ -36,7 +36,7 @@ Result<std::string> Executor::Run(const View& data) {
   return std::move(output_);
 }
 
-// --- Messages -------------------------------------------------------------------------------------
+// --- Messages -----------------------------------------------------------------------------------
 
 std::pair<std::size_t, std::string> Executor::Current() {
   switch (at_type_) {
@@ -80,7 +80,7 @@ bool Executor::OutputFull() {
               Code::kResourceExhausted);
 }
 
-// --- Control flow ---------------------------------------------------------------------------------
+// --- Control flow -------------------------------------------------------------------------------
 
 bool Executor::Loop() {
   while (true) {
@@ -261,7 +261,7 @@ void Executor::Unset(const Instruction& instruction) {
   }
 }
 
-// --- Expressions ----------------------------------------------------------------------------------
+// --- Expressions --------------------------------------------------------------------------------
 
 bool Executor::EvalPipeline(std::uint32_t index, View& result) {
   At(AtType::kPipeline, index);

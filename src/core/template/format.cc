@@ -158,7 +158,7 @@ void Printer::Boolean(const View& value, char32_t verb) {
   Padded(value.integer != 0 ? "true" : "false");
 }
 
-// --- Integers -------------------------------------------------------------------------------------
+// --- Integers -----------------------------------------------------------------------------------
 
 void Printer::Integer(const View& value, char32_t verb) {
   const auto bits = static_cast<std::uint64_t>(value.integer);
@@ -263,7 +263,7 @@ void Printer::CodePoint(std::uint64_t value) {
   PaddedWithBlanks(text);
 }
 
-// --- Floats ---------------------------------------------------------------------------------------
+// --- Floats -------------------------------------------------------------------------------------
 
 void Printer::Real(const View& value, char32_t verb) {
   switch (verb) {
@@ -328,7 +328,7 @@ void Printer::KeepZeros(std::string& number, char verb, int precision) const {
   number.append(static_cast<std::size_t>(std::max(digits, 0)), '0').append(tail);
 }
 
-// --- Strings --------------------------------------------------------------------------------------
+// --- Strings ------------------------------------------------------------------------------------
 
 void Printer::String(const View& value, char32_t verb) {
   switch (verb) {
@@ -387,7 +387,7 @@ void Printer::Hex(std::string_view text, char32_t verb) {
   Padded(out);
 }
 
-// --- Lists, maps, records -------------------------------------------------------------------------
+// --- Lists, maps, records -----------------------------------------------------------------------
 
 void Printer::Separator(std::size_t index) {
   if (index > 0) sink_.Append(flags_.sharp_v ? ", " : " ");
@@ -431,7 +431,7 @@ void Printer::Record(const View& value, char32_t verb) {
   sink_.Append('}');
 }
 
-// --- Formats --------------------------------------------------------------------------------------
+// --- Formats ------------------------------------------------------------------------------------
 
 struct FormatNumber {
   int value = 0;

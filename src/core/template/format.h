@@ -3,8 +3,8 @@
 //
 // Differs from Go in one verb: %p, which shows addresses there, is a wrong verb for every value.
 // A width or precision that is an argument goes up to 1,000,000; a larger one is %!(BADWIDTH) or
-// %!(BADPREC). One that is written has at most eight digits; more end the format with %!(NOVERB). So
-// it is in Go. Output beyond the limit of the sink is not made.
+// %!(BADPREC). One that is written has at most eight digits; more end the format with %!(NOVERB).
+// So it is in Go. Output beyond the limit of the sink is not made.
 #pragma once
 
 #include <span>

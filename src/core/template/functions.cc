@@ -48,7 +48,7 @@ bool Error(CallContext& context, std::string message) {
   return false;
 }
 
-// --- Texts ----------------------------------------------------------------------------------------
+// --- Texts --------------------------------------------------------------------------------------
 
 // The buffer of the context as a sink, and then as the result.
 class TextResult final {
@@ -229,7 +229,7 @@ bool YamlQuote(const View& value, CallContext& context, View& result) {
   return out.Finish(result);
 }
 
-// --- Lists, maps and strings ----------------------------------------------------------------------
+// --- Lists, maps and strings --------------------------------------------------------------------
 
 // An index that is at most `limit`.
 bool ReadIndex(const View& index, std::size_t limit, CallContext& context, std::size_t& at) {
@@ -330,7 +330,7 @@ bool Length(const View& item, CallContext& context, View& result) {
   }
 }
 
-// --- Comparison -----------------------------------------------------------------------------------
+// --- Comparison ---------------------------------------------------------------------------------
 
 bool IsBasic(const View& view) { return view.kind >= Kind::kBool && view.kind <= Kind::kString; }
 

@@ -30,7 +30,7 @@ std::uint32_t DigitValue(char c) {
 
 std::unexpected<Error> InvalidSyntax() { return Fail(InvalidArgument("invalid syntax")); }
 
-// --- Strings and characters -----------------------------------------------------------------------
+// --- Strings and characters ---------------------------------------------------------------------
 
 struct Character {
   std::uint32_t value = 0;
@@ -90,7 +90,7 @@ std::optional<Character> TakeCharacter(std::string_view& rest, char quote) {
   return Character{.value = decoded.code_point, .code_point = decoded.code_point >= 0x80};
 }
 
-// --- Numbers --------------------------------------------------------------------------------------
+// --- Numbers ------------------------------------------------------------------------------------
 
 // Underscores stand between digits, or between the prefix of a base and a digit.
 bool UnderscoresOk(std::string_view text) {
@@ -222,7 +222,7 @@ std::optional<Float> ParseReal(std::string_view text) {
   return negative ? -value : value;
 }
 
-// --- Quoting --------------------------------------------------------------------------------------
+// --- Quoting ------------------------------------------------------------------------------------
 
 void AppendHexEscape(std::string& out, char32_t code_point) {
   if (code_point < 0x80) {
@@ -256,7 +256,7 @@ void AppendEscapedCharacter(std::string& out, char32_t code_point, char quote, A
   AppendHexEscape(out, code_point);
 }
 
-// --- Floats ---------------------------------------------------------------------------------------
+// --- Floats -------------------------------------------------------------------------------------
 
 // More digits than these are zeros: no double has more behind its point.
 constexpr int kMaxDigits = 1'100;

@@ -53,7 +53,7 @@ std::optional<ParseFailure> Parser::Run() {
   return std::move(failure_);
 }
 
-// --- Tokens ---------------------------------------------------------------------------------------
+// --- Tokens -------------------------------------------------------------------------------------
 
 const Token& Parser::Next() {
   Tree& tree = this->tree();
@@ -98,7 +98,7 @@ const Token& Parser::PeekNonSpace() {
   return Peek();
 }
 
-// --- Messages -------------------------------------------------------------------------------------
+// --- Messages -----------------------------------------------------------------------------------
 
 bool Parser::Fail(const Tree& at, const std::string& message) {
   const Token& last = at.tokens[0];
@@ -131,7 +131,7 @@ bool Parser::Expect(TokenType type, std::string_view context) {
   return token.type == type || Unexpected(token, context);
 }
 
-// --- Texts and blocks -----------------------------------------------------------------------------
+// --- Texts and blocks ---------------------------------------------------------------------------
 
 bool Parser::Step() {
   if (blocks_.empty()) return TopLevel();
@@ -282,8 +282,8 @@ bool Parser::BreakOrContinue(Op op) {
   if (token.type != TokenType::kRightDelimiter) return Unexpected(token, name);
   if (tree().ranges == 0) return Fail(fmt::format("{} outside {{{{range}}}}", name));
   tree().action_line = 0;
-  // The withs and ranges that are left, each with a dot of its own. In the `else` of a loop, `break`
-  // ends just that and `continue` belongs to the loop around it: so does Go.
+  // The withs and ranges that are left, each with a dot of its own. In the `else` of a loop,
+  // `break` ends just that and `continue` belongs to the loop around it: so does Go.
   std::uint32_t left = 0;
   for (auto block = blocks_.rbegin(); block != blocks_.rend(); ++block) {
     const bool loop = block->type == BlockType::kRange;
@@ -388,7 +388,7 @@ void Parser::Resolve() {
   }
 }
 
-// --- Pipelines ------------------------------------------------------------------------------------
+// --- Pipelines ----------------------------------------------------------------------------------
 
 bool Parser::ReadHeader(std::string_view context, Header& header) {
   conditional_ = false;
@@ -666,7 +666,7 @@ bool Parser::ReadParenthesis(Operand& operand) {
   return good;
 }
 
-// --- Code -----------------------------------------------------------------------------------------
+// --- Code ---------------------------------------------------------------------------------------
 
 Instruction& Parser::Emit(Op op) { return body().code.emplace_back(Instruction{.op = op}); }
 

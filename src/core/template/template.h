@@ -77,8 +77,8 @@ class Template final {
   [[nodiscard]] static Result<Template> Parse(std::string_view name, std::string_view source,
                                               const ParseOptions& options = {});
 
-  // Errors are "template: <name>:<line>:<column>: executing "<name>" at <expression>: ..." with Go's
-  // column, which counts from 0.
+  // Errors are "template: <name>:<line>:<column>: executing "<name>" at <expression>: ..." with
+  // Go's column, which counts from 0.
   [[nodiscard]] Result<std::string> Render(const Value& data,
                                            const RenderOptions& options = {}) const;
 

@@ -1,7 +1,7 @@
 #include "core/template/value.h"
 
 #include <algorithm>
-#include <ranges>
+#include <numeric>
 
 #include "base/check.h"
 #include "base/overloaded.h"
@@ -14,11 +14,19 @@ using Members = std::vector<std::pair<std::string, Value>>;
 
 // Sorted by key; of equal keys the last stays.
 Members Sorted(Members members) {
-  std::ranges::stable_sort(members, {}, &Members::value_type::first);
-  const auto before = std::unique(members.rbegin(), members.rend(),
-                                  [](const auto& a, const auto& b) { return a.first == b.first; });
-  members.erase(members.begin(), before.base());
-  return members;
+  std::vector<std::size_t> order(members.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::sort(order, [&](std::size_t a, std::size_t b) {
+    const int by_key = members[a].first.compare(members[b].first);
+    return by_key != 0 ? by_key < 0 : a < b;
+  });
+  Members sorted;
+  sorted.reserve(members.size());
+  for (const std::size_t at : order) {
+    if (!sorted.empty() && sorted.back().first == members[at].first) sorted.pop_back();
+    sorted.push_back(std::move(members[at]));
+  }
+  return sorted;
 }
 
 }  // namespace

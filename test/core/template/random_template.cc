@@ -13,7 +13,7 @@ std::string_view RandomTemplate::Pick(std::initializer_list<std::string_view> ch
   return choices.begin()[Below(choices.size())];
 }
 
-// --- Data -----------------------------------------------------------------------------------------
+// --- Data ---------------------------------------------------------------------------------------
 
 std::string RandomTemplate::Text() {
   std::string text;
@@ -96,7 +96,7 @@ std::string RandomTemplate::Data() {
       Pick({"0", "0.25", "1e100", "-3.75"}), Pick({"true", "false"}), JsonList(2), JsonMap(2));
 }
 
-// --- Sources --------------------------------------------------------------------------------------
+// --- Sources ------------------------------------------------------------------------------------
 
 std::string RandomTemplate::Source() {
   calm_ = !Chance(4);
@@ -137,7 +137,7 @@ std::string RandomTemplate::Items(int depth) {
 
 std::string RandomTemplate::Item(int depth) {
   switch (Below(depth > 0 ? 9 : 5)) {
-    case 0: return std::string(Pick({"text", " ", "\n", "  x\n ", "é", "}}", "{", "a\tb"}));
+    case 0: return std::string(Pick({"text", " ", "\n", "  x\n ", "é", "}}", "{ ", "a\tb"}));
     case 1: return Action(Declaration(2));
     case 2:
       if (loops_ > 0 && Chance(2)) {

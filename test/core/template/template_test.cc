@@ -97,7 +97,7 @@ TEST(TemplateTest, ATemplateThatIsNotDefinedIsFoundWithoutRendering) {
   EXPECT_TRUE(good->CheckNames());
 }
 
-// --- Values ---------------------------------------------------------------------------------------
+// --- Values -------------------------------------------------------------------------------------
 
 TEST(TemplateValueTest, AMissingKeyIsTheEmptyStringInEveryMap) {
   EXPECT_EQ(Outcome("[{{.Map.zz}}][{{index .Map \"zz\"}}][{{.Vars.zz}}][{{index .Vars \"zz\"}}]"),
@@ -151,14 +151,16 @@ TEST(TemplateTest, RenderingIsPure) {
   const Result<Template> parsed = Template::Parse(
       "t", "{{$x := 1}}{{range .List}}{{$x = printf \"%v-%v\" $x .}}{{end}}{{$x}}{{.Nonce}}");
   ASSERT_TRUE(parsed);
-  const Template copy = *parsed;
+  const std::vector<Template> copies(3, *parsed);
   const Result<std::string> first = parsed->Render(Sample());
   ASSERT_TRUE(first);
-  EXPECT_FALSE(copy.Render(Value::Int(1)));
-  for (int i = 0; i < 3; ++i) EXPECT_EQ(copy.Render(Sample()), first);
+  for (const Template& copy : copies) {
+    EXPECT_FALSE(copy.Render(Value::Int(1)));
+    EXPECT_EQ(copy.Render(Sample()), first);
+  }
 }
 
-// --- Limits ---------------------------------------------------------------------------------------
+// --- Limits -------------------------------------------------------------------------------------
 
 Result<std::string> Limited(std::string_view source, const Limits& limits) {
   const Result<Template> parsed = Template::Parse("t", source);
@@ -229,7 +231,7 @@ TEST(TemplateLimitTest, TemplatesCallEachOtherAtMost100Deep) {
   ExpectExhausted(countdown, "exceeded maximum template depth (5)", {.depth = 5});
 }
 
-// --- Hostile sources ------------------------------------------------------------------------------
+// --- Hostile sources ----------------------------------------------------------------------------
 
 TEST(TemplateHostileTest, NestingIsBounded) {
   EXPECT_EQ(Outcome("{{" + std::string(200, '(') + "1" + std::string(200, ')') + "}}"), "1");
