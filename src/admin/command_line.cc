@@ -31,12 +31,15 @@ constexpr Help kProgram = {
     "\n"
     "Exit codes: 0 done, 1 error, 2 bad command line, 3 not found."};
 
+constexpr const char* kCommonNote = "\n\nFlags of every command: nstance-admin --help";
+
 constexpr Help kConfig = {"Check, convert and render configuration files, without any network",
                           "Try `nstance-admin config validate --help`."};
 
 constexpr Help kValidate = {
     "Check a configuration with the rules and messages of the server",
-    "All problems are told at once, each with its place, what is allowed and, where something close\n"
+    "All problems are told at once, each with its place, what is allowed and, where something "
+    "close\n"
     "exists, what was probably meant. Exit 0: valid (there may be warnings). Exit 1: not valid.\n"
     "\n"
     "  nstance-admin config validate config/dc1-zone-a.jsonc\n"
@@ -50,9 +53,12 @@ constexpr Help kConvert = {
 
 constexpr Help kRender = {
     "Print what an instance would get, or render one template",
-    "With --config and --group: user data, provider arguments and files of an instance of the group,\n"
-    "with a made-up id, token and addresses. Contents of secrets and stored objects are not fetched.\n"
-    "With --template and --data: one template against one JSON document; the output is exactly the\n"
+    "With --config and --group: user data, provider arguments and files of an instance of the "
+    "group,\n"
+    "with a made-up id, token and addresses. Contents of secrets and stored objects are not "
+    "fetched.\n"
+    "With --template and --data: one template against one JSON document; the output is exactly "
+    "the\n"
     "rendered bytes.\n"
     "\n"
     "  nstance-admin config render --config config/dc1-zone-a.jsonc --group prod/workers\n"
@@ -184,10 +190,12 @@ struct Grammar {
 
 void AddCommonFlags(CLI::App& app, Flags& flags) {
   app.set_help_flag("-h,--help", "Print help and exit");
-  app.set_version_flag("--version", fmt::format("nstance-admin {}", Version()), "Print the version and exit");
-  app.add_option("-o,--output", flags.output, "table (default) or json");
+  app.set_version_flag("--version", fmt::format("nstance-admin {}", Version()),
+                       "Print the version and exit");
+  app.add_option("-o,--output", flags.output, "table (default) or json")->type_name("FORMAT");
   app.add_flag("--json", flags.json, "Short for --output json");
-  app.add_option("--temp-dir", flags.temp_dir, "Where identities are kept (default ./temp)");
+  app.add_option("--temp-dir", flags.temp_dir, "Where identities are kept (default ./temp)")
+      ->type_name("DIR");
   app.add_flag("--no-color", flags.common.no_color, "No colour, also on terminals");
   app.add_flag("-q,--quiet", flags.common.quiet, "No progress, no notes");
   app.add_flag("-v,--debug", flags.common.debug, "Text logs on stderr");
@@ -195,7 +203,7 @@ void AddCommonFlags(CLI::App& app, Flags& flags) {
 
 CLI::App* AddCommand(CLI::App& above, const char* name, const Help& help) {
   CLI::App* command = above.add_subcommand(name, help.summary);
-  command->footer(help.details);
+  command->footer(std::string(help.details) + kCommonNote);
   command->fallthrough();
   return command;
 }
@@ -205,24 +213,35 @@ void AddConfig(Grammar& grammar) {
   config->require_subcommand(1);
 
   CLI::App* validate = AddCommand(*config, "validate", kValidate);
-  validate->add_option("file", grammar.flags.validate.file, "The configuration file")->required();
+  validate
+      ->add_option("file", grammar.flags.validate.file,
+                   "The configuration file; - is standard input")
+      ->required()
+      ->type_name("");
   grammar.choices.push_back(
       {validate, [](const Flags& flags) -> Parsed<Command> { return flags.validate; }});
 
   CLI::App* convert = AddCommand(*config, "convert", kConvert);
-  convert->add_option("file", grammar.flags.convert.file, "The configuration file")->required();
+  convert
+      ->add_option("file", grammar.flags.convert.file,
+                   "The configuration file; - is standard input")
+      ->required()
+      ->type_name("");
   grammar.choices.push_back(
       {convert, [](const Flags& flags) -> Parsed<Command> { return flags.convert; }});
 
   CLI::App* render = AddCommand(*config, "render", kRender);
   RenderFlags& flags = grammar.flags.render;
-  render->add_option("--config", flags.config, "The configuration file");
-  render->add_option("--group", flags.group, "[tenant/]group; the tenant is default if not named");
-  render->add_option("--part", flags.part, "Only this: userdata, args or files");
-  render->add_option("--var", flags.vars, "NAME=value, over those of the group; may be repeated")
+  render->add_option("--config", flags.config, "The configuration file")->type_name("FILE");
+  render->add_option("--group", flags.group, "The group; its tenant is default if not named")
+      ->type_name("[TENANT/]GROUP");
+  render->add_option("--part", flags.part, "Only this: userdata, args or files")->type_name("PART");
+  render->add_option("--var", flags.vars, "A variable over those of the group; may be repeated")
+      ->type_name("NAME=VALUE")
       ->allow_extra_args(false);
-  render->add_option("--template", flags.template_file, "A file with one template");
-  render->add_option("--data", flags.data_file, "A file with one JSON document");
+  render->add_option("--template", flags.template_file, "A file with one template")
+      ->type_name("FILE");
+  render->add_option("--data", flags.data_file, "A file with one JSON document")->type_name("FILE");
   grammar.choices.push_back(
       {render, [](const Flags& all) -> Parsed<Command> { return RenderOf(all.render); }});
 }
@@ -263,7 +282,8 @@ void AddFlagNames(const CLI::App* app, std::vector<std::string>& names) {
 
 std::vector<std::string> CommandNames(const CLI::App* app) {
   std::vector<std::string> names;
-  for (const CLI::App* command : app->get_subcommands(nullptr)) names.push_back(command->get_name());
+  for (const CLI::App* command : app->get_subcommands(nullptr))
+    names.push_back(command->get_name());
   return names;
 }
 
@@ -333,7 +353,7 @@ std::expected<CommandLine, Ending> ParseCommandLine(std::span<const std::string>
   } catch (const CLI::CallForVersion& version) {
     return std::unexpected(Ending{.out = std::string(version.what()) + "\n"});
   } catch (const CLI::Success&) {
-    return std::unexpected(Ending{.out = Deepest(&app)->help()});
+    return std::unexpected(Ending{.out = app.help()});  // Of the command that the line got to.
   } catch (const CLI::ParseError& error) {
     // The rest of the line may not have been read: ask for JSON wherever the words do.
     const bool json = std::ranges::find(words, "--json") != words.end();

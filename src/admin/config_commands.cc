@@ -116,7 +116,8 @@ std::string Summary(const Checked& checked) {
 }
 
 // Null pointer when the file has no such group.
-const config::GroupLayer* FindGroup(const config::Config& config, const ConfigRenderGroup& command) {
+const config::GroupLayer* FindGroup(const config::Config& config,
+                                    const ConfigRenderGroup& command) {
   const auto tenant = config.groups.find(command.tenant);
   if (tenant == config.groups.end()) return nullptr;
   const auto group = tenant->second.find(command.group);

@@ -80,20 +80,20 @@ json::Value ToJson(const RenderedFile& file, config::FileKind kind) {
 
 // Contents that are not known here are told in words.
 std::string ToText(const RenderedFile& file) {
-  return std::visit(
-      Overloaded{
-          [](const TextFile& text) { return text.content; },
-          [](const SecretFile& secret) {
-            return fmt::format("(the secret {})", secret.name.text());
-          },
-          [](const StorageFile& stored) {
-            return fmt::format("(the stored object {})", stored.name.text());
-          },
-          [](const CertificateFile& certificate) {
-            return "(a certificate) " + json::Write(ToJson(certificate), {.indent = 2});
-          },
-      },
-      file);
+  return std::visit(Overloaded{
+                        [](const TextFile& text) { return text.content; },
+                        [](const SecretFile& secret) {
+                          return fmt::format("(the secret {})", secret.name.text());
+                        },
+                        [](const StorageFile& stored) {
+                          return fmt::format("(the stored object {})", stored.name.text());
+                        },
+                        [](const CertificateFile& certificate) {
+                          return "(a certificate) " +
+                                 json::Write(ToJson(certificate), {.indent = 2});
+                        },
+                    },
+                    file);
 }
 
 std::string ArgsText(const Preview& preview) {

@@ -38,7 +38,7 @@ constexpr const char* kValid = R"({
   "templates": {
     "worker": {
       "kind": "wrk", "arch": "amd64", "instance_type": "small", "subnet_pool": "default",
-      "args": { "env": { "TIER": "{{ .Vars.TIER }}" } },
+      "args": { "Env": { "TIER": "{{ .Vars.TIER }}" } },
       "files": {
         "node.env": { "kind": "env", "template": { "LEVEL": "{{ .Vars.LEVEL }}" } },
         "node.crt": { "kind": "certificate", "template": "node",
@@ -69,7 +69,7 @@ class ConfigCommandsTest : public testing::Test {
 
   template <class Command>
   Ending Do(const Command& command, const CommonFlags& common = {}) {
-    return Run(command, common, Reader());
+    return admin::Run(command, common, Reader());
   }
 
   ConfigRenderGroup Render(const char* tenant, const char* group,
@@ -94,7 +94,8 @@ TEST_F(ConfigCommandsTest, ValidatePraisesAValidFile) {
 }
 
 TEST_F(ConfigCommandsTest, ValidateShowsEveryProblemInItsPlace) {
-  files["c"] = "{\n  \"server\": {\n    \"cluster_id\": \"Example\",\n    \"shrd\": \"a\"\n  }\n}\n";
+  files["c"] =
+      "{\n  \"server\": {\n    \"cluster_id\": \"Example\",\n    \"shrd\": \"a\"\n  }\n}\n";
   const Ending end = Do(ConfigValidate{"c"});
   EXPECT_EQ(end.exit_code, 1);
   EXPECT_THAT(end.out, IsEmpty());
@@ -163,17 +164,18 @@ TEST_F(ConfigCommandsTest, ConvertPrintsTheServerRootedForm) {
 TEST_F(ConfigCommandsTest, RenderShowsAllThatAnInstanceGets) {
   const Ending end = Do(Render("default", "workers"));
   EXPECT_EQ(end.exit_code, 0) << end.err;
-  EXPECT_THAT(end.out, AllOf(StartsWith("==> instance <==\nwrk"), HasSubstr("==> userdata <==\nid wrk"),
-                             HasSubstr("level info in workers\n"), HasSubstr("\"TIER\": \"one\""),
-                             HasSubstr("==> files/node.env <==\nLEVEL=info\n"),
-                             HasSubstr("(the secret api-default)"), HasSubstr("\"ip-192-0-2-10\"")));
+  EXPECT_THAT(end.out,
+              AllOf(StartsWith("==> instance <==\nwrk"), HasSubstr("==> userdata <==\nid wrk"),
+                    HasSubstr("level info in workers\n"), HasSubstr("\"TIER\": \"one\""),
+                    HasSubstr("==> files/node.env <==\nLEVEL=info\n"),
+                    HasSubstr("(the secret api-default)"), HasSubstr("\"ip-192-0-2-10\"")));
 }
 
 TEST_F(ConfigCommandsTest, OnePartIsPrintedAsItIs) {
   const Ending userdata = Do(Render("prod", "web", RenderPart::kUserData));
   EXPECT_THAT(userdata.out, AllOf(StartsWith("id wrk"), EndsWith(" level warn in web")));
   const Ending args = Do(Render("prod", "web", RenderPart::kArgs));
-  EXPECT_EQ(args.out, "{\n  \"env\": {\n    \"TIER\": \"two\"\n  }\n}\n");
+  EXPECT_EQ(args.out, "{\n  \"Env\": {\n    \"TIER\": \"two\"\n  }\n}\n");
   const Ending all_files = Do(Render("prod", "web", RenderPart::kFiles));
   EXPECT_THAT(all_files.out, AllOf(StartsWith("==> api.key <==\n"), Not(HasSubstr("userdata"))));
 }
@@ -197,8 +199,7 @@ TEST_F(ConfigCommandsTest, RenderInJson) {
 TEST_F(ConfigCommandsTest, AGroupThatTheFileHasNotIsNotFound) {
   const Ending end = Do(Render("prod", "workers"));
   EXPECT_EQ(end.exit_code, 3);
-  EXPECT_EQ(end.err,
-            "Error: c has no group prod/workers; its groups: default/workers, prod/web\n");
+  EXPECT_EQ(end.err, "Error: c has no group prod/workers; its groups: default/workers, prod/web\n");
   files["c"] = "{";
   EXPECT_EQ(Do(Render("prod", "web")).exit_code, 1);
 }
