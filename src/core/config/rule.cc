@@ -135,6 +135,7 @@ std::string ShortDuration(Duration duration) {
 
 std::string NotDefined(Problems& problems, const Place& place, std::string_view what,
                        const std::vector<std::string_view>& defined) {
+  if (!problems.Wants(place.position())) return "is not defined";
   std::string message = Shown(place) + " is not defined; ";
   if (defined.empty()) {
     message += "there is none";

@@ -135,8 +135,9 @@ void ReadObject(Reading& reading, const Place& place, const ObjectSpec& spec, vo
   for (std::size_t i = 0; i < spec.fields.size(); ++i) {
     const Field& field = spec.fields[i];
     if (seen[i] || field.standing != Field::Standing::kRequired) continue;
+    const bool wanted = reading.problems.Wants(place.position());
     reading.problems.Error(place.Child(field.key),
-                           fmt::format("missing; {}", field.rule->Allowed()));
+                           wanted ? "missing; " + field.rule->Allowed() : "missing");
   }
 }
 

@@ -64,7 +64,7 @@ struct ObjectSpec {
 };
 
 template <class S>
-[[nodiscard]] ObjectSpec Table(std::vector<Field> fields);
+[[nodiscard]] ObjectSpec Table(std::vector<Field>&& fields);
 
 // Reads the members of an object; reports what is unknown, missing or wrong.
 void ReadObject(Reading& reading, const Place& place, const ObjectSpec& spec, void* object);
@@ -136,7 +136,13 @@ template <auto kMember, class R>
       .read =
           [](const RuleBase& base, Reading& reading, const Place& place, void* object) {
             auto value = static_cast<const R&>(base).Read(reading, place);
-            if (value) static_cast<Object*>(object)->*kMember = *std::move(value);
+            if (!value) return;
+            Member& member = static_cast<Object*>(object)->*kMember;
+            if constexpr (std::same_as<Member, Target>) {
+              member = *std::move(value);
+            } else {
+              member = std::move(value);
+            }
           },
       .show = [](const RuleBase& base, const void* object) -> std::string {
         if constexpr (std::same_as<Member, Target>) {
@@ -172,7 +178,7 @@ template <class R>
 }
 
 template <class S>
-ObjectSpec Table(std::vector<Field> fields) {
+ObjectSpec Table(std::vector<Field>&& fields) {
   return {.fields = std::move(fields), .fresh = std::make_shared<const S>(Fresh<S>())};
 }
 

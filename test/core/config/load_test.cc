@@ -211,20 +211,20 @@ TEST(LoadTest, Bi92HostileFilesGetOneBoundedError) {
   EXPECT_EQ(FirstError("\xef\xbb\xbf{}").substr(0, 5), "f:1:1");
 }
 
-// As many wrong things as 4 MiB hold: every one refers to something that is nearly there.
+// Tens of thousands of wrong things: every one refers to something that is nearly there.
 TEST(LoadTest, Bi92AFileFullOfMistakesIsReadInBoundedTime) {
   std::string text = R"({"server": {"cluster_id": "c", "shard": "s", "provider": {"kind": "local"},
     "subnet_pools": {"p": ["x"]}, "secrets": {"provider": "memory"}}, "templates": {)";
-  for (int i = 0; i < 40'000; ++i) text += "\"t" + std::to_string(i) + "\":{},";
+  for (int i = 0; i < 20'000; ++i) text += "\"t" + std::to_string(i) + "\":{},";
   text += R"(}, "groups": {"default": {)";
-  for (int i = 60'000; i > 0; --i) {
+  for (int i = 30'000; i > 0; --i) {
     text += "\"g" + std::to_string(i) + R"(":{"template":"u)" + std::to_string(i) + "\"},";
   }
   text += "}}}";
   ASSERT_LT(text.size(), kMaxConfigBytes);
   const LoadResult result = Load(text);
   EXPECT_EQ(result.errors.size(), kMaxProblems);
-  EXPECT_GT(result.errors_left_off, 100'000U);
+  EXPECT_GT(result.errors_left_off, 50'000U);
 }
 
 // BI-93: numbers.
