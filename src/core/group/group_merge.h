@@ -4,8 +4,8 @@
 //   ---------------+-----------------------------------------------------------------------------
 //   static         | the static layer
 //   dynamic        | the dynamic layer
-//   both           | the static layer, except: `size` if the dynamic one sets it, `instance_type` if
-//                  | it names one, `vars` overlaid key by key. The rest of the dynamic one is ignored
+//   both           | the static layer, except: `size` if the dynamic one sets it, `instance_type`
+//                  | if it names one, `vars` overlaid key by key. The rest of it is ignored
 //   none           | no group
 //
 //   const std::optional<EffectiveGroup> group = MergeGroup(static_layer, dynamic_group);

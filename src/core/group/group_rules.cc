@@ -163,6 +163,7 @@ Status CheckDynamicSubnetPool(const Config& config, const SubnetPoolName& pool) 
   const std::vector<SubnetPoolName>& allowed = config.server.dynamic_subnet_pools;
   if (allowed.empty() || std::ranges::find(allowed, pool) != allowed.end()) return {};
   std::vector<std::string_view> names;
+  names.reserve(allowed.size());
   for (const SubnetPoolName& name : allowed) names.emplace_back(name.text());
   return Fail(InvalidArgument(
       fmt::format("subnet_pool: {} is not open to dynamic groups and on-demand instances; {}",

@@ -134,16 +134,16 @@ Result<RenderPlan::CompiledFile> RenderPlan::CompileFile(const std::string& path
 
 Result<RenderPlan::CompiledCertificate> RenderPlan::CompileCertificate(
     const File& file, const Certificates& certificates) {
-  const std::string* const name = file.content ? file.content->if_string() : nullptr;
-  const auto found = name != nullptr ? certificates.named.find(*name) : certificates.named.end();
+  const std::string* const text = file.content ? file.content->if_string() : nullptr;
+  const std::string name = text != nullptr ? *text : "";
+  const auto found = certificates.named.find(name);
   if (found == certificates.named.end()) {
-    return Fail(FailedPrecondition(
-        fmt::format("certificate {} is not defined", Quote(name != nullptr ? *name : ""))));
+    return Fail(FailedPrecondition(fmt::format("certificate {} is not defined", Quote(name))));
   }
   const Certificate& wanted = found->second;
-  const std::string path = PathOf("certificates", *name);
+  const std::string path = PathOf("certificates", name);
   ASSIGN_OR_RETURN(CompiledText common_name,
-                   CompiledText::Compile(path + ".cn", wanted.cn.empty() ? *name : wanted.cn));
+                   CompiledText::Compile(path + ".cn", wanted.cn.empty() ? name : wanted.cn));
   std::vector<std::vector<CompiledText>> lists;
   for (const auto& [key, strings] :
        {std::pair{".organization", &wanted.organization}, std::pair{".country", &wanted.country},
@@ -156,7 +156,7 @@ Result<RenderPlan::CompiledCertificate> RenderPlan::CompileCertificate(
   }
   std::string key_name = file.key ? file.key->name : "";
   if (key_name.ends_with(".pub")) key_name.resize(key_name.size() - 4);
-  return CompiledCertificate{.name = *name,
+  return CompiledCertificate{.name = name,
                              .kind = wanted.kind,
                              .ttl = wanted.ttl,
                              .key_name = std::move(key_name),

@@ -25,7 +25,6 @@ namespace nstance {
 namespace {
 
 using config::Config;
-using config::GroupLayer;
 using config::LoadResult;
 using config::Problem;
 using config::TemplateSource;

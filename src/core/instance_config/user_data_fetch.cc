@@ -105,10 +105,10 @@ UserDataFetchMachine::Command UserDataFetchMachine::On(Result<Answer> answer) {
   CHECK(state_ == State::kAsking, "an answer that nobody asked for");
   state_ = State::kDone;
   if (!answer) return Finish{.body = Fail(std::move(answer).error())};
-  return Judge(*std::move(answer));
+  return Judge(*answer);
 }
 
-UserDataFetchMachine::Finish UserDataFetchMachine::Judge(Answer answer) const {
+UserDataFetchMachine::Finish UserDataFetchMachine::Judge(const Answer& answer) const {
   if (answer.status == 304 && kept_) return {.body = kept_->body};
   Result<std::string> body = JudgeBody(answer);
   if (!body) return {.body = std::move(body)};

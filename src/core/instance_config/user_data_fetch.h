@@ -80,7 +80,7 @@ class UserDataFetchMachine final {
  private:
   enum class State : std::uint8_t { kNew, kAsking, kDone };
 
-  [[nodiscard]] Finish Judge(Answer answer) const;
+  [[nodiscard]] Finish Judge(const Answer& answer) const;
   [[nodiscard]] Result<std::string> JudgeBody(const Answer& answer) const;
 
   config::UserData userdata_;
