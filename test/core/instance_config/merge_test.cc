@@ -53,9 +53,7 @@ TEST(MergeArgsTest, PropertiesOfRandomValues) {
     RandomJson random(seed);
     const json::Object a = RandomObject(random);
     const json::Object b = RandomObject(random);
-    const json::Object a_before = a;
     const json::Object merged = MergeArgs(a, b);
-    ASSERT_EQ(a, a_before) << "seed " << seed;
     ASSERT_EQ(MergeArgs(a, {}), a);
     ASSERT_EQ(MergeArgs({}, a), a);
     ASSERT_EQ(MergeArgs(a, a), a);
