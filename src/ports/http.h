@@ -63,7 +63,8 @@ enum class HttpRedirectScope : std::uint8_t {
 // Which addresses a request may reach, however a name resolves.
 enum class HttpAddresses : std::uint8_t {
   kAny,
-  kNotLinkLocal,  // Not 169.254.0.0/16 and fe80::/10, where clouds answer with credentials.
+  // Not 169.254.0.0/16, fe80::/10 and fd00:ec2::254, where clouds answer with credentials.
+  kNotLinkLocal,
 };
 
 struct HttpRequest {

@@ -281,7 +281,9 @@ bool MayBeLinkLocal(const std::string& ip) {
   in6_addr six{};
   if (inet_pton(AF_INET6, ip.c_str(), &six) != 1) return true;
   if (IN6_IS_ADDR_V4MAPPED(&six)) return six.s6_addr[12] == 169 && six.s6_addr[13] == 254;
-  return IN6_IS_ADDR_LINKLOCAL(&six);
+  in6_addr aws{};  // The metadata service of AWS, which is not link-local in IPv6.
+  CHECK(inet_pton(AF_INET6, "fd00:ec2::254", &aws) == 1);
+  return IN6_IS_ADDR_LINKLOCAL(&six) || IN6_ARE_ADDR_EQUAL(&six, &aws);
 }
 
 bool SendsBody(const HttpRequest& request) {

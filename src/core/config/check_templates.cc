@@ -9,6 +9,7 @@
 #include "core/config/provider_args.h"
 #include "core/config/rule.h"
 #include "core/config/words.h"
+#include "core/instance_config/user_data_fetch.h"
 
 namespace nstance::config {
 namespace {
@@ -79,16 +80,10 @@ class UserDataCheck {
       problems_.Error(content, "is a list; the URL, a string");
       return;
     }
-    const std::string_view url = userdata_.content;
-    const bool https = url.starts_with("https://") && url.size() > 8;
-    const bool http = url.starts_with("http://") && url.size() > 7;
-    if (!https && !http) {
-      problems_.Error(content, "is not a URL; https://..., or http://... with `sha256`");
-    } else if (http && userdata_.sha256.empty() && !Present(place_.Child("sha256"))) {
-      problems_.Error(content,
-                      "http without `sha256` cannot be trusted; https, or http with "
-                      "`sha256`");
-    }
+    // A digest that is wrong has been told of already.
+    const bool has_digest = Present(place_.Child("sha256"));
+    const Status allowed = CheckUserDataUrl(userdata_.content, has_digest ? "given" : "");
+    if (!allowed) problems_.Error(content, allowed.error().message);
   }
 
   const Place& place_;

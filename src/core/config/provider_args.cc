@@ -118,7 +118,9 @@ void UnknownArg(const Place& place, ProviderKind kind, Problems& problems) {
   std::string message =
       fmt::format("unknown argument of provider {}; allowed here: {}", Word(kind), Listed(keys));
   if (problems.MaySuggest()) message += DidYouMean(place.key(), keys);
-  problems.ErrorAtKey(place, message);
+  // The clouds' own lists are closed; elsewhere an argument that nobody reads does no harm.
+  const bool closed = kind == ProviderKind::kAws || kind == ProviderKind::kGcp;
+  closed ? problems.ErrorAtKey(place, message) : problems.WarnAtKey(place, message);
 }
 
 void RefuseOurs(const Place& place, std::string_view name, std::string_view prefix,

@@ -130,6 +130,7 @@ class Checker {
     for (const TemplateSource& source : loaded_.templates) CheckSource(source);
     CheckPackedUserData();
     CheckFiles();
+    CheckDraws();
     for (std::vector<Problem>* list : {&verdict_.errors, &verdict_.warnings}) {
       std::ranges::stable_sort(*list, {},
                                [](const Problem& p) { return std::tuple(p.at.line, p.at.column); });
@@ -286,6 +287,67 @@ class Checker {
     if (status || !told.insert(path).second) return;
     AddAt(verdict_.warnings, path,
           fmt::format("agents would refuse it with sample data: {}", status.error().message));
+  }
+
+  // A member of a pool was started with the variables of the pool, and cannot be started again.
+  void CheckDraws() {
+    for (const auto& [tenant, groups] : loaded_.config->groups) {
+      for (const auto& [key, layer] : groups) {
+        if (!layer.draw_from) continue;
+        const Context* const group = FindContext(tenant.text(), key.text());
+        const Context* const pool = FindContext(tenant.text(), layer.draw_from->text());
+        if (group != nullptr && pool != nullptr) CheckDraw(*group, *pool);
+      }
+    }
+  }
+
+  void CheckDraw(const Context& group, const Context& pool) {
+    const Result<RenderPlan> plan = RenderPlan::Compile(pool.merged, loaded_.config->certificates);
+    if (!plan || plan->needs_fetch()) return;
+    const auto render = [&](config::StringMap vars) {
+      Context with = pool;
+      with.merged.vars = std::move(vars);
+      return plan->RenderUserData(DataOf(with, TemplateUse::kUserData));
+    };
+    const Result<std::string> expected = render(pool.merged.vars);
+    if (!expected || render(group.merged.vars) == expected) return;
+    std::string name;  // Of a variable that makes the difference alone.
+    for (const std::string& each : DifferingVars(group.merged.vars, pool.merged.vars)) {
+      config::StringMap vars = pool.merged.vars;
+      const auto at = group.merged.vars.find(each);
+      vars[each] = at == group.merged.vars.end() ? "" : at->second;
+      if (render(std::move(vars)) == expected) continue;
+      name = each;
+      break;
+    }
+    std::string path = "groups";
+    for (const std::string* step : {&group.tenant, &group.group}) config::AppendStep(path, *step);
+    AddAt(
+        verdict_.errors, path + ".draw_from",
+        fmt::format("user data{} gives other bytes than in the pool `{}`, whose members have "
+                    "started already; the same value in both, or a file instead of user data",
+                    name.empty() ? "" : fmt::format(" with the variable `{}`", name), pool.group));
+  }
+
+  static std::set<std::string> DifferingVars(const config::StringMap& a,
+                                             const config::StringMap& b) {
+    std::set<std::string> names;
+    for (const auto* each : {&a, &b}) {
+      for (const auto& [name, value] : *each) {
+        const auto in_a = a.find(name);
+        const auto in_b = b.find(name);
+        const bool same = in_a != a.end() && in_b != b.end() && in_a->second == in_b->second;
+        if (!same) names.insert(name);
+      }
+    }
+    return names;
+  }
+
+  [[nodiscard]] const Context* FindContext(std::string_view tenant, std::string_view group) const {
+    const auto at = std::ranges::find_if(contexts_, [&](const Context& context) {
+      return context.tenant == tenant && context.group == group;
+    });
+    return at == contexts_.end() ? nullptr : &*at;
   }
 
   // Where the value at a path of the `server`-rooted form stands, or its nearest ancestor.

@@ -776,12 +776,12 @@ TEST_P(HttpClientTest, ALinkLocalAddressCanBeForbiddenHoweverItIsNamed) {
 }
 
 TEST(LinkLocalTest, AddressesAreToldApart) {
-  for (const char* ip : {"169.254.169.254", "169.254.0.0", "fe80::1", "febf::1",
+  for (const char* ip : {"169.254.169.254", "169.254.0.0", "fe80::1", "febf::1", "fd00:ec2::254",
                          "::ffff:169.254.169.254", "", "nonsense"}) {
     EXPECT_TRUE(http::MayBeLinkLocal(ip)) << ip;
   }
-  for (const char* ip : {"127.0.0.1", "169.253.1.1", "10.0.0.1", "::1", "fec0::1", "2001:db8::1",
-                         "::ffff:10.0.0.1"}) {
+  for (const char* ip : {"127.0.0.1", "169.253.1.1", "10.0.0.1", "::1", "fec0::1", "fd00:ec2::1",
+                         "2001:db8::1", "::ffff:10.0.0.1"}) {
     EXPECT_FALSE(http::MayBeLinkLocal(ip)) << ip;
   }
 }

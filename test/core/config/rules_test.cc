@@ -498,10 +498,14 @@ TEST(RulesTest, UserData) {
             "defaults.userdata.sha256: not allowed: only with source url; remove it");
   EXPECT_EQ(errors(R"({"content": "https://h/u", "source": "url", "encoding": "gzip"})"), "");
   EXPECT_EQ(errors(R"({"content": "ftp://h/u", "source": "url"})"),
-            "defaults.userdata.content: is not a URL; https://..., or http://... with `sha256`");
+            "defaults.userdata.content: the URL has another scheme; https://host/..., or "
+            "http://host/... with sha256");
+  EXPECT_EQ(errors(R"({"content": "https://169.254.169.254/u", "source": "url"})"),
+            "defaults.userdata.content: the URL is link-local; https://host/..., or "
+            "http://host/... with sha256");
   EXPECT_EQ(errors(R"({"content": "http://h/u", "source": "url"})"),
-            "defaults.userdata.content: http without `sha256` cannot be trusted; https, or http "
-            "with `sha256`");
+            "defaults.userdata.content: the URL is plain http without sha256; https://host/..., or "
+            "http://host/... with sha256");
   EXPECT_EQ(errors(R"({"content": "http://h/u", "source": "url", "sha256": ")" +
                    std::string(64, 'A') + "\"}"),
             "");
@@ -613,9 +617,7 @@ TEST(RulesTest, Args) {
       kSmall,
       {
           {{{"defaults/args", R"({"Env": {"A": "b"}, "Timeout": "{{ .Vars.T }}", "_x": 1})"}}, ""},
-          {{{"templates/knd/args", R"({"env": {}})"}},
-           "templates.knd.args.env: unknown argument of provider local; allowed here: Env, "
-           "Timeout. Did you mean \"Env\"?"},
+          {{{"templates/knd/args", R"({"env": {}})"}}, ""},
           {{{"groups/default/workers/args", R"({"Timeout": "soon"})"}},
            "groups.default.workers.args.Timeout: is a string that does not fit; a duration, or a "
            "template"},
@@ -628,7 +630,19 @@ TEST(RulesTest, Args) {
            "server; one that does not start with `nstance:`"},
           {{{"defaults/args", R"({"SecurityGroupIds": ["a", 1]})"}},
            "defaults.args.SecurityGroupIds: is a list that does not fit; a list of strings"},
+          {{{"defaults/args", R"({"KeyNam": "k"})"}},
+           "defaults.args.KeyNam: unknown argument of provider aws; allowed here: "
+           "BlockDeviceMappings, CapacityReservationSpecification, CreditSpecification, "
+           "IamInstanceProfile, ImageId, InstanceMarketOptions, Ipv6AddressCount, KeyName, "
+           "MetadataOptions, PrivateDnsNameOptions, SecurityGroupIds, TagSpecifications. Did you "
+           "mean \"KeyName\"?"},
       });
+  const LoadResult local = Load(Edited(kSmall, {{"templates/knd/args", R"({"env": {}})"}}));
+  ASSERT_EQ(local.warnings.size(), 1);
+  EXPECT_EQ(local.warnings[0].path, "templates.knd.args.env");
+  EXPECT_EQ(local.warnings[0].message,
+            "unknown argument of provider local; allowed here: Env, Timeout. Did you mean "
+            "\"Env\"?");
 }
 
 TEST(RulesTest, ArgsThatAProviderNeeds) {

@@ -220,6 +220,22 @@ TEST(TemplateCheckTest, AtMostFiftyErrorsAreTold) {
   EXPECT_EQ(loaded.errors[0].path, "templates.worker.args.Env.K0");
 }
 
+TEST(TemplateCheckTest, AGroupDrawsOnlyWhereItsVariablesMakeNoDifferenceToUserData) {
+  Parts parts{.userdata = R"("role {{ .Vars.ROLE }}")"};
+  parts.groups = R"({"default":{"spare":{"template":"worker","pool":{}},
+"w":{"template":"worker","draw_from":"spare","vars":{"OTHER":"x","ROLE":"db"}}}})";
+  const LoadResult differs = LoadChecked(FileOf(parts));
+  EXPECT_FALSE(differs.config);
+  ASSERT_EQ(differs.errors.size(), 1) << ListOf(differs.errors);
+  EXPECT_EQ(differs.errors[0].path, "groups.default.w.draw_from");
+  EXPECT_TRUE(differs.errors[0].message.starts_with(
+      "user data with the variable `ROLE` gives other bytes than in the pool `spare`"))
+      << differs.errors[0].message;
+  EXPECT_EQ(At(FileOf(parts), differs.errors[0], 7), "\"spare\"");
+  parts.userdata = R"("the same for all")";
+  EXPECT_TRUE(LoadChecked(FileOf(parts)).config);
+}
+
 TEST(TemplateCheckTest, ABrokenFileGivesWhatLoadSays) {
   const LoadResult loaded = LoadChecked("{");
   EXPECT_FALSE(loaded.config);
