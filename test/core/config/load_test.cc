@@ -198,6 +198,18 @@ TEST(LoadTest, Bi91KeysThatAreNotTheSchemas) {
                   .ends_with("Did you mean \"health_check_interval\"?"));
 }
 
+TEST(LoadTest, SuggestionsGoAsFarAsAThirdOfTheWord) {
+  const auto suggests = [](std::string_view path) {
+    return ErrorLines(Load(Edited(kSmall, {{path, "1"}}))).find("Did you mean") !=
+           std::string::npos;
+  };
+  EXPECT_TRUE(suggests("server/reqest_timout"));
+  EXPECT_TRUE(suggests("server/rqst_timout"));
+  EXPECT_FALSE(suggests("server/xxxxxx_timeout"));
+  EXPECT_TRUE(suggests("server/secrets/prefi"));
+  EXPECT_FALSE(suggests("groups/default/workers/xy"));
+}
+
 // BI-92: hostile sizes and bytes.
 TEST(LoadTest, Bi92HostileFilesGetOneBoundedError) {
   EXPECT_NE(FirstError(std::string(100'000, '[')).find("64"), std::string::npos);
