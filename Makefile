@@ -25,7 +25,7 @@ test: build/dev/build.ninja build/tsan/build.ninja build/fuzz/build.ninja build/
 	cmake --build --preset tsan -j $(JOBS) --target tsan_tests
 	cmake --build --preset release -j $(JOBS) --target programs hardening_sample
 	cmake -DNSTANCE_FUZZ_SECONDS=$(FUZZ_SECONDS) build/fuzz > /dev/null
-	cmake --build --preset fuzz -j $(JOBS)
+	cmake --build --preset fuzz -j $(JOBS) --target fuzzers
 	@tools/run_tests --jobs $(JOBS) build/dev build/tsan:tsan build/release:release build/fuzz:fuzz
 
 # FROM=n to go on where another run ended. A violation ends it and prints the command that replays it.
@@ -56,7 +56,7 @@ coverage: build/coverage/build.ninja ## run the tests with gcov and write build/
 
 # TARGET=json_fuzz to run one; SECONDS=600 for each.
 fuzz: build/fuzz/build.ninja ## fuzz every target for SECONDS (default 600) each; new finds join the kept corpus
-	cmake --build --preset fuzz -j $(JOBS)
+	cmake --build --preset fuzz -j $(JOBS) --target fuzzers
 	@tools/fuzz $(or $(SECONDS),600) $(TARGET)
 
 clean: ## remove everything that was built

@@ -55,10 +55,12 @@ function(nstance_module name)
 endfunction()
 
 # `programs` is what is shipped; `tsan_tests` what runs under ThreadSanitizer; `benchmarks` what
-# `make bench` runs. Each is built alone where the rest of a preset would only cost time.
+# `make bench` runs; `fuzzers` what is fuzzed. Each is built alone where the rest of a preset would
+# only cost time.
 add_custom_target(programs)
 add_custom_target(tsan_tests)
 add_custom_target(benchmarks)
+add_custom_target(fuzzers)
 
 function(nstance_program name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;DEPS;LIBRARIES")
@@ -129,6 +131,7 @@ function(nstance_fuzz name)
   endif()
   if(NSTANCE_FUZZ)
     add_executable(${name} ${arg_SOURCES})
+    add_dependencies(fuzzers ${name})
     target_link_options(${name} PRIVATE -fsanitize=fuzzer)
     # New finds go to the build folder; the kept corpus is only read.
     set(grown "${PROJECT_BINARY_DIR}/corpus/${name}")
