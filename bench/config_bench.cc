@@ -24,7 +24,7 @@ void LoadOurs(benchmark::State& state) {
   }
 }
 
-// Go measures itself, many loads per run, so that starting the program does not count.
+// Go measures its own CPU time, many loads per run, so that starting the program does not count.
 void LoadGo(benchmark::State& state) {
   constexpr int kLoads = 2'000;
   const Result<std::string> peer = test::BuildGoPeer("go_config");
@@ -46,7 +46,7 @@ void LoadGo(benchmark::State& state) {
   }
 }
 
-BENCHMARK(LoadOurs)->Name("config_load/ours")->UseRealTime();
+BENCHMARK(LoadOurs)->Name("config_load/ours");
 // A manual time per run: few runs are enough, each is 2,000 loads.
 BENCHMARK(LoadGo)->Name("config_load/go")->UseManualTime()->Iterations(10);
 

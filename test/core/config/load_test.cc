@@ -204,7 +204,7 @@ TEST(LoadTest, SuggestionsGoAsFarAsAThirdOfTheWord) {
            std::string::npos;
   };
   EXPECT_TRUE(suggests("server/reqest_timout"));
-  EXPECT_TRUE(suggests("server/rqst_timout"));
+  EXPECT_TRUE(suggests("server/requst_timot"));
   EXPECT_FALSE(suggests("server/xxxxxx_timeout"));
   EXPECT_TRUE(suggests("server/secrets/prefi"));
   EXPECT_FALSE(suggests("groups/default/workers/xy"));

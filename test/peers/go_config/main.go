@@ -2,7 +2,7 @@
 // Comments and trailing commas are blanked, encoding/json decodes into structs and refuses unknown keys,
 // defaults are set, names, ranges and references are checked.
 //
-//	go_config <iterations> < file    nanoseconds for that many loads, on one line
+//	go_config <iterations> < file    nanoseconds of CPU time for that many loads, on one line
 package main
 
 import (
@@ -13,6 +13,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -409,18 +410,27 @@ func load(text []byte) (*config, error) {
 	return c, check(c)
 }
 
+// Of all threads: the collector counts.
+func cpuTime() time.Duration {
+	var usage syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
+		panic(err)
+	}
+	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
+}
+
 func main() {
 	iterations, err := strconv.Atoi(os.Args[1])
 	text, readErr := io.ReadAll(os.Stdin)
 	if err != nil || readErr != nil {
 		os.Exit(2)
 	}
-	start := time.Now()
+	start := cpuTime()
 	for range iterations {
 		if _, err := load(text); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
 	}
-	fmt.Println(time.Since(start).Nanoseconds())
+	fmt.Println((cpuTime() - start).Nanoseconds())
 }
