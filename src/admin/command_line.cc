@@ -65,7 +65,7 @@ constexpr Help kRender = {
     "  nstance-admin config render --config c.jsonc --group workers --part userdata --var ROLE=db\n"
     "  nstance-admin config render --template user-data.tmpl --data values.json"};
 
-// --- Flags as they stand on the line ----------------------------------------------------------------
+// --- Flags as they stand on the line -------------------------------------------------------------
 
 struct RenderFlags {
   std::string config;
@@ -89,7 +89,7 @@ struct Flags {
 template <class T>
 using Parsed = std::expected<T, std::string>;  // What is wrong with the line.
 
-// --- From flags to commands -------------------------------------------------------------------------
+// --- From flags to commands ----------------------------------------------------------------------
 
 Parsed<Output> OutputOf(const Flags& flags) {
   if (flags.output.empty()) return flags.json ? Output::kJson : Output::kTable;
@@ -175,7 +175,7 @@ Parsed<Command> RenderOf(const RenderFlags& flags) {
   return ConfigRenderTemplate{.template_file = flags.template_file, .data_file = flags.data_file};
 }
 
-// --- The grammar ------------------------------------------------------------------------------------
+// --- The grammar ---------------------------------------------------------------------------------
 
 struct Choice {
   CLI::App* app;
@@ -255,7 +255,7 @@ std::unique_ptr<Grammar> MakeGrammar() {
   return grammar;
 }
 
-// --- What is wrong with a line ----------------------------------------------------------------------
+// --- What is wrong with a line -------------------------------------------------------------------
 
 // The command that the line got to.
 const CLI::App* Deepest(const CLI::App* app) {

@@ -23,7 +23,7 @@ namespace {
 
 constexpr std::size_t kMaxDataBytes = std::size_t{4} * 1024 * 1024;
 
-// --- Problems of a file -----------------------------------------------------------------------------
+// --- Problems of a file --------------------------------------------------------------------------
 
 struct Findings {
   std::string file;
