@@ -189,10 +189,15 @@ PathNames OldNames() {
 
 // Roots in the order of the reference, then whatever else there is.
 void SortRoots(json::Object& members) {
-  const auto rank = [](const json::Member& member) {
-    return std::ranges::find(kRoots, member.key) - kRoots.begin();
-  };
-  std::ranges::stable_sort(members, {}, rank);
+  json::Object sorted;
+  for (const std::string_view root : kRoots) {
+    const auto at = std::ranges::find(members, root, &json::Member::key);
+    if (at == members.end()) continue;
+    sorted.push_back(std::move(*at));
+    members.erase(at);
+  }
+  for (json::Member& member : members) sorted.push_back(std::move(member));
+  members = std::move(sorted);
 }
 
 void MapOldForm(json::Value& root, PathNames& names, Problems& problems) {

@@ -1,7 +1,6 @@
 #include "core/config/problems.h"
 
 #include <algorithm>
-#include <iterator>
 #include <tuple>
 
 #include "core/config/load.h"
@@ -13,13 +12,6 @@ constexpr std::size_t kMaxSuggestions = 200;
 
 bool Earlier(const Problem& a, const Problem& b) {
   return std::tie(a.at.line, a.at.column) < std::tie(b.at.line, b.at.column);
-}
-
-void Trim(std::vector<Problem>& problems) {
-  std::ranges::stable_sort(problems, Earlier);
-  if (problems.size() > kMaxProblems) {
-    problems.erase(std::next(problems.begin(), kMaxProblems), problems.end());
-  }
 }
 
 // Fills in offsets. `problems` are sorted, so one pass over the text does.
@@ -95,8 +87,10 @@ void Problems::Add(List& list, const Place& place, json::Position position,
 }
 
 void Problems::Keep(List& list, Problem problem) {
-  list.kept.push_back(std::move(problem));
-  if (list.kept.size() >= kMaxProblems) Trim(list.kept);
+  // Behind those at the same place: in the order in which they were found.
+  const auto at = std::ranges::upper_bound(list.kept, problem, Earlier);
+  list.kept.insert(at, std::move(problem));
+  if (list.kept.size() > kMaxProblems) list.kept.pop_back();
 }
 
 bool Problems::HasErrorAt(const Place& place) const {
@@ -105,13 +99,11 @@ bool Problems::HasErrorAt(const Place& place) const {
 }
 
 std::vector<Problem> Problems::TakeErrors(std::string_view text) {
-  Trim(errors_.kept);
   Locate(errors_.kept, text);
   return std::exchange(errors_.kept, {});
 }
 
 std::vector<Problem> Problems::TakeWarnings(std::string_view text) {
-  Trim(warnings_.kept);
   Locate(warnings_.kept, text);
   return std::exchange(warnings_.kept, {});
 }

@@ -55,7 +55,7 @@ class Problems {
 
  private:
   struct List {
-    std::vector<Problem> kept;
+    std::vector<Problem> kept;  // By position, at most kMaxProblems.
     std::size_t total = 0;
   };
 

@@ -62,7 +62,7 @@ class Collector {
     const auto where = [](const TemplateSource& source) {
       return std::tuple(source.at.line, source.at.column);
     };
-    std::ranges::stable_sort(sources_, {}, where);
+    std::ranges::sort(sources_, {}, where);  // No two stand at one place.
     return std::move(sources_);
   }
 
