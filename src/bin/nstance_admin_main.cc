@@ -5,9 +5,9 @@
 
 #include <cerrno>
 #include <cstdio>
-#include <cstring>
 #include <span>
 #include <string>
+#include <system_error>
 #include <variant>
 #include <vector>
 
@@ -20,7 +20,8 @@ namespace nstance::admin {
 namespace {
 
 Error ReadFailed(const std::string& path, int error_number) {
-  const std::string what = fmt::format("{}: {}", path, std::strerror(error_number));
+  const std::error_code code(error_number, std::generic_category());
+  const std::string what = fmt::format("{}: {}", path, code.message());
   return error_number == ENOENT ? FailedPrecondition(what) : Unavailable(what);
 }
 
