@@ -94,6 +94,11 @@ function(nstance_test name)
     set(arg_TIMEOUT 120)
   endif()
   add_executable(${name} ${arg_SOURCES})
+  if(NSTANCE_SANITIZE)
+    # Sanitizers and optimisation together double the time that a test takes to compile, and only the
+    # code under test needs to be fast.
+    target_compile_options(${name} PRIVATE -O0)
+  endif()
   target_include_directories(${name} PRIVATE "${PROJECT_SOURCE_DIR}")
   _nstance_link(${name} PRIVATE ${arg_DEPS})
   target_link_libraries(${name} PRIVATE ${arg_LIBRARIES} GTest::gmock GTest::gtest_main)
