@@ -140,8 +140,7 @@ struct RpcCallInfo {
 
 // The four events of a handler. Any may be left empty.
 struct RpcServerEvents {
-  // Methods with a single request: once, when the request is complete; a call with none or two of
-  // them never gets here (UNIMPLEMENTED).
+  // Methods with a single request: once, followed by the half-close.
   std::move_only_function<void(RpcMessage message)> message = {};
   // The client will send no more. Not an error; the handler may go on sending.
   std::move_only_function<void()> half_close = {};
@@ -184,6 +183,9 @@ class RpcServerCall {
 };
 
 // One for all methods of a listener: the gate stands here, and dispatches by info().policy->path.
+// Runs when the request's headers are there; for a method with a single request when that is
+// complete, so that a slow or cut one costs the loop nothing (none or two messages: UNIMPLEMENTED
+// by the transport).
 using RpcAcceptor = std::move_only_function<void(std::unique_ptr<RpcServerCall> call)>;
 
 // Whose connections to close.
@@ -246,7 +248,8 @@ class RpcServer {
 // kIdle        kResolving, kGone         Connect(); Close()
 // kResolving   kConnecting, kGone        the name has addresses (literal ones at once); none
 // kConnecting  kReady, kGone             TCP, TLS and HTTP/2 are up; one of them failed
-// kReady       kGone                     lost, GOAWAY, missed ping, Close()
+// kReady       kGone                     lost, missed ping, Close(); told to go (GOAWAY), once the
+//                                        open calls have ended: no new ones begin meanwhile
 // kGone        -                         final: who wants to try again dials again, when it likes
 enum class RpcChannelState : std::uint8_t { kIdle, kResolving, kConnecting, kReady, kGone };
 

@@ -25,9 +25,9 @@ namespace nstance {
 struct RpcMessageCodec {
   // The bytes of one message, without the gRPC prefix. Total: any bytes give a message or an error,
   // in time and memory bounded by their length:
-  //   kInvalidArgument     not this message: malformed, cut, bad UTF-8
-  //   kResourceExhausted   nested deeper than 64, or more elements in a repeated or map field than
-  //                        wire.md 1.1 allows; found before anything is built from them
+  // kInvalidArgument: not this message (malformed, cut, bad UTF-8), nested deeper than 64, or more
+  // elements in a repeated or map field than wire.md 1.1 allows, which is found before anything is
+  // built from them.
   // The error's message is safe to send to the peer; the source counts.
   Result<RpcMessage> (*decode)(std::string_view bytes, const InputSource& source) = nullptr;
 
