@@ -1,5 +1,5 @@
-// The reader of gRPC's message prefixes: the first byte says how the rest is cut; whole and cut must
-// give the same messages and the same error, and no more is held than has arrived.
+// The reader of gRPC's message prefixes: the first byte says how the rest is cut; whole and cut
+// must give the same messages and the same error, and no more is held than has arrived.
 #include <cstddef>
 #include <cstdint>
 #include <optional>

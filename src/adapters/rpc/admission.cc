@@ -16,8 +16,7 @@ constexpr std::size_t kMaxRates = 65'536;
 bool IsLoopback(std::string_view host) { return host.starts_with("127.") || host == "::1"; }
 
 std::string IdentityKey(RpcPort port, const crypto::PeerIdentity& identity) {
-  return port == RpcPort::kAgent ? "agent/" + identity.id
-                                 : "operator/" + identity.tenant.text();
+  return port == RpcPort::kAgent ? "agent/" + identity.id : "operator/" + identity.tenant.text();
 }
 
 // Registrations are counted together, all others for whoever calls.
@@ -25,8 +24,8 @@ std::string CallKey(const Admission::Holder& holder) {
   if (holder.row.limits == RpcLimitsClass::kRegistration || holder.identity == nullptr) {
     return "registration";
   }
-  const std::string& who = holder.row.port == RpcPort::kAgent ? holder.identity->id
-                                                              : holder.identity->tenant.text();
+  const std::string& who =
+      holder.row.port == RpcPort::kAgent ? holder.identity->id : holder.identity->tenant.text();
   return fmt::format("{} {}", static_cast<int>(holder.row.limits), who);
 }
 
@@ -126,8 +125,7 @@ Status Admission::TakeRate(std::string_view host, Instant now) {
   if (!Exempt(host)) {
     Sweep(now);
     const auto at =
-        rates_
-            .try_emplace(AddressKey(host), limits_.calls_per_address, limits_.calls_burst, now)
+        rates_.try_emplace(AddressKey(host), limits_.calls_per_address, limits_.calls_burst, now)
             .first;
     if (!at->second.Take(now)) {
       return Fail(ResourceExhausted("too many calls from this address; try again later"));

@@ -37,7 +37,7 @@ struct AdmissionLimits {
   std::size_t connections = 16'384;  // Of the process.
   std::size_t registration_connections = 1'024;
   std::size_t registration_per_address = 32;
-  std::size_t agent_connections = 2;     // Per CN.
+  std::size_t agent_connections = 2;      // Per CN.
   std::size_t operator_connections = 64;  // Per tenant.
   std::uint32_t calls_per_address = 5;    // Per second, registration.
   std::uint32_t calls_burst = 20;

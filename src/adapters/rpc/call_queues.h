@@ -32,7 +32,7 @@ class SendQueue final {
 
  private:
   std::vector<RpcMessage::Encoded> messages_;
-  std::size_t first_ = 0;  // Those before were read; dropped together when the queue is empty.
+  std::size_t first_ = 0;   // Those before were read; dropped together when the queue is empty.
   std::size_t offset_ = 0;  // Into the first message, its prefix included.
   std::size_t bytes_ = 0;
 };

@@ -25,8 +25,7 @@ std::string Authority(const RpcAddress& address) {
 
 }  // namespace
 
-ClientChannel::ClientChannel(const RpcDialerSetup& setup, RpcTarget target,
-                             RpcChannelEvents events)
+ClientChannel::ClientChannel(const RpcDialerSetup& setup, RpcTarget target, RpcChannelEvents events)
     : loop_(setup.loop),
       methods_(setup.methods),
       source_(setup.source),
@@ -47,7 +46,7 @@ void ClientChannel::SetState(RpcChannelState state, const Status& why) {
   if (!abandoned_ && events_.state) events_.state(state, why);
 }
 
-// --- Connecting -----------------------------------------------------------------------------------
+// --- Connecting ---------------------------------------------------------------------------------
 
 void ClientChannel::Connect() {
   CHECK(state_ == RpcChannelState::kIdle);
@@ -83,23 +82,21 @@ void ClientChannel::Resolve() {
 void ClientChannel::ConnectNext() {
   while (next_address_ < addresses_.size()) {
     const ResolvedAddress& address = addresses_[next_address_++];
-    Descriptor socket(::socket(address.storage.ss_family,
-                               SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+    Descriptor socket(
+        ::socket(address.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
     const int one = 1;
     if (socket.valid()) setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
     if (!socket.valid() ||
-        (connect(socket.get(), reinterpret_cast<const sockaddr*>(&address.storage),
-                 address.size) != 0 &&
+        (connect(socket.get(), reinterpret_cast<const sockaddr*>(&address.storage), address.size) !=
+             0 &&
          errno != EINPROGRESS)) {
-      last_failure_ = Unavailable(fmt::format("connecting to {}: {}", authority_,
-                                              std::generic_category().message(errno)));
+      last_failure_ = Unavailable(
+          fmt::format("connecting to {}: {}", authority_, std::generic_category().message(errno)));
       continue;
     }
     connection_ = std::make_unique<TlsConnection>(
-        TlsConnection::Parts{.loop = loop_,
-                             .owner = *this,
-                             .tls = tls_,
-                             .target = {.host = target_.address.host}},
+        TlsConnection::Parts{
+            .loop = loop_, .owner = *this, .tls = tls_, .target = {.host = target_.address.host}},
         std::move(socket), TlsConnection::State::kConnecting);
     return;
   }
@@ -120,12 +117,12 @@ void ClientChannel::OnLost(const Error& why) {
     failed_.push_back(std::move(connection_));
     return ConnectNext();
   }
-  Gone(goaway_.empty() ? why : Unavailable(goaway_),
-       why.code == Code::kUnauthenticated ? ClientSession::Heard::kSurelyNot
-                                          : ClientSession::Heard::kMaybe);
+  Gone(goaway_.empty() ? why : Unavailable(goaway_), why.code == Code::kUnauthenticated
+                                                         ? ClientSession::Heard::kSurelyNot
+                                                         : ClientSession::Heard::kMaybe);
 }
 
-// --- Connected ------------------------------------------------------------------------------------
+// --- Connected ----------------------------------------------------------------------------------
 
 void ClientChannel::OnPlain(std::span<const std::uint8_t> bytes) {
   ping_sent_.reset();
@@ -194,15 +191,14 @@ void ClientChannel::Abandon() {
   connection_->Abandon();
 }
 
-// --- Calls ----------------------------------------------------------------------------------------
+// --- Calls --------------------------------------------------------------------------------------
 
 ClientChannel::CallPointer ClientChannel::Find(StreamId call) const {
   const auto at = calls_.find(call);
   return at == calls_.end() ? nullptr : at->second;
 }
 
-std::shared_ptr<ClientCallState> ClientChannel::Start(std::string_view path,
-                                                      RpcCallOptions options,
+std::shared_ptr<ClientCallState> ClientChannel::Start(std::string_view path, RpcCallOptions options,
                                                       RpcCallEvents events) {
   auto call = std::make_shared<ClientCallState>();
   call->method = FindRpcMethod(methods_, path);
@@ -218,9 +214,8 @@ std::shared_ptr<ClientCallState> ClientChannel::Start(std::string_view path,
                                    loop_.Now());
   }
   if (call->stream == 0) {
-    loop_.Post([call] {
-      TellEnd(call, nstance::Fail(Unavailable("the channel takes no calls")), {});
-    });
+    loop_.Post(
+        [call] { TellEnd(call, nstance::Fail(Unavailable("the channel takes no calls")), {}); });
     return call;
   }
   calls_.emplace(call->stream, call);
@@ -278,8 +273,7 @@ Status ClientChannel::OnMessage(StreamId id, std::span<const std::uint8_t> messa
   if (call == nullptr || call->over) return {};
   Result<RpcMessage> decoded = call->method->response.decode(AsText(message), source_);
   if (!decoded.has_value()) {
-    return nstance::Fail(
-        std::move(decoded).error().Under("the server's answer").MaybeDone());
+    return nstance::Fail(std::move(decoded).error().Under("the server's answer").MaybeDone());
   }
   if (HasSingleResponse(call->method->kind)) {
     call->response = std::move(decoded).value();
@@ -320,7 +314,7 @@ void ClientChannel::OnGoaway(const H2Goaway& goaway) {
                         goaway.debug.empty() ? "" : Quote(goaway.debug));
 }
 
-// --- Time -----------------------------------------------------------------------------------------
+// --- Time ---------------------------------------------------------------------------------------
 
 Instant ClientChannel::NextDue() {
   const Instant ping =
@@ -359,7 +353,7 @@ void ClientChannel::OnTimer() {
   Settle();
 }
 
-// --- The port -------------------------------------------------------------------------------------
+// --- The port -----------------------------------------------------------------------------------
 
 namespace {
 

@@ -62,11 +62,11 @@ Outcome ClientSession::OutcomeFor(const Stream& stream) {
   return stream.request_sent ? Outcome::kMaybeDone : Outcome::kNotDone;
 }
 
-// --- What the caller does -------------------------------------------------------------------------
+// --- What the caller does -----------------------------------------------------------------------
 
 StreamId ClientSession::Start(const CallStart& start, Instant now) {
   now_ = now;
-  if (h2_.closing()) return 0;
+  if (h2_.closing() || told_to_go_) return 0;
   HeaderList list = {{":method", "POST"},
                      {":scheme", "https"},
                      {":path", std::string(start.path)},
@@ -161,7 +161,7 @@ H2Handler::BodyPart ClientSession::ReadBody(StreamId id, std::span<std::uint8_t>
   return {.size = size, .then = stream->half_closed ? Body::kEnd : Body::kWait};
 }
 
-// --- What the server does -------------------------------------------------------------------------
+// --- What the server does -----------------------------------------------------------------------
 
 void ClientSession::OnHeaders(StreamId id, const H2Block& block) {
   Stream* stream = Find(id);
@@ -191,8 +191,8 @@ void ClientSession::ReadTrailers(StreamId /*id*/, Stream& stream,
   stream.end = std::make_unique<End>();
   stream.end->trailing = ReadMetadata(headers);
   if (HasHeader(headers, "grpc-status")) {
-    stream.end->status = StatusFromTrailers(FindHeader(headers, "grpc-status"),
-                                            FindHeader(headers, "grpc-message"));
+    stream.end->status =
+        StatusFromTrailers(FindHeader(headers, "grpc-status"), FindHeader(headers, "grpc-message"));
   } else {
     stream.end->status =
         Fail(stream.http_error.value_or(Error{.code = Code::kUnknown,
@@ -201,8 +201,7 @@ void ClientSession::ReadTrailers(StreamId /*id*/, Stream& stream,
   }
 }
 
-Status ClientSession::Deliver(StreamId id, Stream& stream,
-                              std::span<const std::uint8_t> message) {
+Status ClientSession::Deliver(StreamId id, Stream& stream, std::span<const std::uint8_t> message) {
   if (!stream.told) return {};
   if (++stream.messages > 1 && HasSingleResponse(stream.kind)) {
     return Fail({.code = Code::kUnimplemented,
@@ -248,20 +247,24 @@ void ClientSession::OnEnd(StreamId id) {
   if (stream == nullptr || !stream->told) return;
   if (stream->end == nullptr) {
     stream->end = std::make_unique<End>();
-    stream->end->status = Fail(
-        stream->http_error.value_or(Error{.code = Code::kInternal,
-                                          .outcome = Outcome::kMaybeDone,
-                                          .message = "the server ended without a status"}));
+    stream->end->status =
+        Fail(stream->http_error.value_or(Error{.code = Code::kInternal,
+                                               .outcome = Outcome::kMaybeDone,
+                                               .message = "the server ended without a status"}));
   }
   // Our half may still be open; the server will read no more of it.
   if (!stream->half_closed || !stream->queue.empty()) h2_.Reset(id, H2Code::kNoError);
   TellEnd(id, *stream);
 }
 
+// The server's own end waits behind its messages, and while the reader pauses.
+bool ClientSession::Withholds(const Stream& stream) {
+  return stream.inbox.paused() || !stream.inbox.empty();
+}
+
 // Tells the end once nothing is in front of it.
 void ClientSession::TellEnd(StreamId id, Stream& stream) {
-  if (stream.end == nullptr || !stream.told) return;
-  if (!stream.inbox.empty()) return;
+  if (stream.end == nullptr || !stream.told || Withholds(stream)) return;
   const std::unique_ptr<End> end = std::move(stream.end);
   if (end->status.has_value() && !stream.inbox.AtBoundary()) {
     end->status = Fail(Error{.code = Code::kInternal,
@@ -298,7 +301,7 @@ void ClientSession::OnClosed(StreamId id, H2Code code) {
     stream.queue.Clear();
   }
   // An end that waits for a paused reader outlives its stream.
-  if (stream.told && stream.end != nullptr && !stream.inbox.empty()) {
+  if (stream.told && stream.end != nullptr && Withholds(stream)) {
     stream.closed = true;
     return;
   }
@@ -317,13 +320,25 @@ void ClientSession::OnClosed(StreamId id, H2Code code) {
   handler_.OnEnd(id, Fail(std::move(error)), {});
 }
 
-void ClientSession::OnGoaway(const H2Goaway& goaway) { handler_.OnGoaway(goaway); }
+void ClientSession::OnGoaway(const H2Goaway& goaway) {
+  told_to_go_ = true;
+  handler_.OnGoaway(goaway);
+}
 
 void ClientSession::Lost(const Error& why, Heard heard) {
-  const Streams lost = std::exchange(streams_, {});
+  Streams lost = std::exchange(streams_, {});
   deadlines_.clear();
   queued_streams_ = 0;
   unfinished_ = 0;
+  // An end that the server gave is known, however the connection went: it waits for its reader.
+  for (auto& [id, stream] : lost) {
+    if (!stream->told || stream->end == nullptr) continue;
+    stream->closed = true;
+    stream->deadline = Instant::Never();
+    stream->unfinished = 0;
+    streams_.emplace(id, std::move(stream));
+  }
+  std::erase_if(lost, [](const auto& entry) { return entry.second == nullptr; });
   std::vector<StreamId> open;
   for (const auto& [id, stream] : lost) {
     if (stream->told) open.push_back(id);
@@ -339,7 +354,7 @@ void ClientSession::Lost(const Error& why, Heard heard) {
   }
 }
 
-// --- Time -----------------------------------------------------------------------------------------
+// --- Time ---------------------------------------------------------------------------------------
 
 void ClientSession::ForgetDeadline(StreamId id, Stream& stream) {
   if (stream.deadline == Instant::Never()) return;

@@ -5,8 +5,8 @@
 //
 // Guarantees, each held by a test:
 //   - OnEnd() is the last event of every call and comes exactly once, unless the call is cancelled
-//   - messages come in the order sent and before a good end, also when the call pauses: an end that
-//     the server gave waits for the messages in front of it; any other end overtakes them
+//   - messages come in the order sent and before the server's own end, which waits for the messages
+//     in front of it and while the call pauses; any other end overtakes them
 //   - a method with a single response that gets none together with OK, or two, ends with
 //     UNIMPLEMENTED
 //   - the outcome is kNotDone when the request cannot have been heard, or when the status says that
@@ -135,6 +135,7 @@ class ClientSession final : private H2Handler {
   void EraseIfClosed(StreamId id);
   void CheckStalls();
   [[nodiscard]] static Outcome OutcomeFor(const Stream& stream);
+  [[nodiscard]] static bool Withholds(const Stream& stream);
 
   SessionLimits limits_;
   ClientCallHandler& handler_;
@@ -144,6 +145,7 @@ class ClientSession final : private H2Handler {
   std::size_t queued_streams_ = 0;
   Instant stall_check_ = Instant::Never();
   std::size_t unfinished_ = 0;
+  bool told_to_go_ = false;
   Instant now_;
   H2Session h2_;  // Last: it calls back while it is destroyed.
 };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <optional>
 
 #include <fmt/format.h>
@@ -73,8 +74,8 @@ bool IsMetadataName(std::string_view name) {
 
 bool IsReservedName(std::string_view name) {
   constexpr std::array<std::string_view, 8> kNames = {
-      "connection", "content-type", "host", "keep-alive", "proxy-connection", "te",
-      "transfer-encoding", "upgrade"};
+      "connection", "content-type",      "host",   "keep-alive", "proxy-connection",
+      "te",         "transfer-encoding", "upgrade"};
   return name.starts_with(':') || name.starts_with("grpc-") ||
          std::ranges::find(kNames, name) != kNames.end();
 }
@@ -89,22 +90,24 @@ Status AppendReceived(Metadata& metadata, std::string_view name, std::string_vie
   if (!IsBinaryName(name)) {
     const std::string_view text = Trim(value);
     if (!std::ranges::all_of(text, IsPrintable)) {
-      return Fail(
-          InvalidArgument(fmt::format("metadata {} is not printable ASCII", Quote(name))));
+      return Fail(InvalidArgument(fmt::format("metadata {} is not printable ASCII", Quote(name))));
     }
     metadata.push_back({.name = std::string(name), .value = std::string(text)});
     return {};
   }
+  Metadata list;
   for (std::string_view rest = value;;) {
     const std::size_t comma = rest.find(',');
     Result<std::string> bytes = DecodeBase64(Trim(rest.substr(0, comma)));
     if (!bytes.has_value()) {
       return Fail(InvalidArgument(fmt::format("metadata {} is not base64", Quote(name))));
     }
-    metadata.push_back({.name = std::string(name), .value = std::move(bytes).value()});
-    if (comma == std::string_view::npos) return {};
+    list.push_back({.name = std::string(name), .value = std::move(bytes).value()});
+    if (comma == std::string_view::npos) break;
     rest.remove_prefix(comma + 1);
   }
+  std::ranges::move(list, std::back_inserter(metadata));
+  return {};
 }
 
 Result<std::string> EncodeValue(const MetadataEntry& entry) {

@@ -14,21 +14,15 @@ constexpr int kHighestCode = static_cast<int>(Code::kUnauthenticated);
 
 Code FromHttp(int status) {
   switch (status) {
-    case 400:
-      return Code::kInternal;
-    case 401:
-      return Code::kUnauthenticated;
-    case 403:
-      return Code::kPermissionDenied;
-    case 404:
-      return Code::kUnimplemented;
+    case 400: return Code::kInternal;
+    case 401: return Code::kUnauthenticated;
+    case 403: return Code::kPermissionDenied;
+    case 404: return Code::kUnimplemented;
     case 429:
     case 502:
     case 503:
-    case 504:
-      return Code::kUnavailable;
-    default:
-      return Code::kUnknown;
+    case 504: return Code::kUnavailable;
+    default: return Code::kUnknown;
   }
 }
 
@@ -52,10 +46,8 @@ Outcome OutcomeOf(Code code) {
     case Code::kResourceExhausted:
     case Code::kAborted:
     case Code::kUnimplemented:
-    case Code::kOutOfRange:
-      return Outcome::kNotDone;
-    default:
-      return Outcome::kMaybeDone;
+    case Code::kOutOfRange: return Outcome::kNotDone;
+    default: return Outcome::kMaybeDone;
   }
 }
 
@@ -68,8 +60,7 @@ Status StatusFromTrailers(std::string_view number, std::string_view message) {
                  .message = fmt::format("unknown grpc-status {}", Quote(number))});
   }
   const Code code = static_cast<Code>(value);
-  return Fail(
-      {.code = code, .outcome = OutcomeOf(code), .message = DecodeStatusMessage(message)});
+  return Fail({.code = code, .outcome = OutcomeOf(code), .message = DecodeStatusMessage(message)});
 }
 
 std::string StatusNumber(const Status& status) {
@@ -90,20 +81,11 @@ Error FromReset(H2Code code) {
       return {.code = Code::kUnavailable,
               .outcome = Outcome::kNotDone,
               .message = "the server refused the stream"};
-    case H2Code::kCancel:
-      mapped = Code::kCancelled;
-      break;
-    case H2Code::kEnhanceYourCalm:
-      mapped = Code::kResourceExhausted;
-      break;
-    case H2Code::kInadequateSecurity:
-      mapped = Code::kPermissionDenied;
-      break;
-    case H2Code::kStreamClosed:
-      mapped = Code::kUnknown;
-      break;
-    default:
-      break;
+    case H2Code::kCancel: mapped = Code::kCancelled; break;
+    case H2Code::kEnhanceYourCalm: mapped = Code::kResourceExhausted; break;
+    case H2Code::kInadequateSecurity: mapped = Code::kPermissionDenied; break;
+    case H2Code::kStreamClosed: mapped = Code::kUnknown; break;
+    default: break;
   }
   return {.code = mapped,
           .outcome = Outcome::kMaybeDone,

@@ -24,9 +24,9 @@ inline constexpr std::size_t kRates = 6;
 
 // The word under which limit_hits_total counts it.
 [[nodiscard]] constexpr std::string_view RateName(Rate rate) {
-  constexpr std::array<std::string_view, kRates> kNames = {
-      "h2_resets",      "h2_pings",       "h2_settings",
-      "tls_key_updates", "h2_idle_frames", "h2_window_updates"};
+  constexpr std::array<std::string_view, kRates> kNames = {"h2_resets",      "h2_pings",
+                                                           "h2_settings",    "tls_key_updates",
+                                                           "h2_idle_frames", "h2_window_updates"};
   return kNames.at(static_cast<std::size_t>(rate));
 }
 

@@ -1,12 +1,11 @@
 #include "adapters/rpc/h2_session.h"
 
-#include <nghttp2/nghttp2.h>
-
 #include <algorithm>
 #include <array>
 #include <utility>
 
 #include <fmt/format.h>
+#include <nghttp2/nghttp2.h>
 
 #include "base/check.h"
 
@@ -29,12 +28,12 @@ std::vector<nghttp2_nv> ToNative(std::span<const H2Header> headers) {
   std::vector<nghttp2_nv> list;
   list.reserve(headers.size());
   for (const H2Header& header : headers) {
-    list.push_back({.name = reinterpret_cast<std::uint8_t*>(const_cast<char*>(header.name.data())),
-                    .value =
-                        reinterpret_cast<std::uint8_t*>(const_cast<char*>(header.value.data())),
-                    .namelen = header.name.size(),
-                    .valuelen = header.value.size(),
-                    .flags = NGHTTP2_NV_FLAG_NONE});
+    list.push_back(
+        {.name = reinterpret_cast<std::uint8_t*>(const_cast<char*>(header.name.data())),
+         .value = reinterpret_cast<std::uint8_t*>(const_cast<char*>(header.value.data())),
+         .namelen = header.name.size(),
+         .valuelen = header.value.size(),
+         .flags = NGHTTP2_NV_FLAG_NONE});
   }
   return list;
 }
@@ -59,8 +58,7 @@ bool IsFirstBlock(const nghttp2_frame& frame) {
 struct H2Callbacks {
   static H2Session& Of(void* user) { return *static_cast<H2Session*>(user); }
 
-  static int BeginHeaders(nghttp2_session* /*native*/, const nghttp2_frame* /*frame*/,
-                          void* user) {
+  static int BeginHeaders(nghttp2_session* /*native*/, const nghttp2_frame* /*frame*/, void* user) {
     H2Session& self = Of(user);
     self.block_headers_ = 0;
     self.block_bytes_ = 0;
@@ -104,8 +102,7 @@ struct H2Callbacks {
              .debug = std::string(
                  View(frame->goaway.opaque_data, frame->goaway.opaque_data_len).substr(0, 256))});
         break;
-      default:
-        break;
+      default: break;
     }
     if (EndsStream(*frame) && nghttp2_session_find_stream(native, stream) != nullptr) {
       self.handler_.OnEnd(stream);
@@ -165,11 +162,8 @@ struct H2Callbacks {
       case H2Handler::Body::kWait:
         if (part.size == 0) return NGHTTP2_ERR_DEFERRED;
         break;
-      case H2Handler::Body::kMore:
-        break;
-      case H2Handler::Body::kEnd:
-        *flags |= NGHTTP2_DATA_FLAG_EOF;
-        break;
+      case H2Handler::Body::kMore: break;
+      case H2Handler::Body::kEnd: *flags |= NGHTTP2_DATA_FLAG_EOF; break;
       case H2Handler::Body::kTrailers:
         *flags |= NGHTTP2_DATA_FLAG_EOF | NGHTTP2_DATA_FLAG_NO_END_STREAM;
         break;
@@ -232,18 +226,18 @@ void H2Session::SubmitSettings(const SessionLimits& limits) {
       {.settings_id = NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, .value = limits.stream_window},
       {.settings_id = NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, .value = kMaxHeaderListBytes}};
   if (side_ == H2Side::kServer) {
-    entries.push_back({.settings_id = NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS,
-                       .value = limits.max_streams});
+    entries.push_back(
+        {.settings_id = NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, .value = limits.max_streams});
   } else {
     entries.push_back({.settings_id = NGHTTP2_SETTINGS_ENABLE_PUSH, .value = 0});
   }
   CHECK(nghttp2_submit_settings(native_, NGHTTP2_FLAG_NONE, entries.data(), entries.size()) == 0);
   CHECK(nghttp2_session_set_local_window_size(
-            native_, NGHTTP2_FLAG_NONE, 0,
-            static_cast<std::int32_t>(limits.connection_window)) == 0);
+            native_, NGHTTP2_FLAG_NONE, 0, static_cast<std::int32_t>(limits.connection_window)) ==
+        0);
 }
 
-// --- What comes in --------------------------------------------------------------------------------
+// --- What comes in ------------------------------------------------------------------------------
 
 Status H2Session::Receive(std::span<const std::uint8_t> bytes, Instant now) {
   now_ = now;
@@ -318,9 +312,7 @@ bool H2Session::CountFrame(const FrameHead& head) {
     case NGHTTP2_DATA:
       if (length > 0 || (flags & NGHTTP2_FLAG_END_STREAM) != 0) return true;
       break;
-    case NGHTTP2_RST_STREAM:
-      rate = Rate::kReset;
-      break;
+    case NGHTTP2_RST_STREAM: rate = Rate::kReset; break;
     case NGHTTP2_SETTINGS:
       if ((flags & NGHTTP2_FLAG_ACK) != 0) return true;
       rate = Rate::kSettings;
@@ -332,11 +324,8 @@ bool H2Session::CountFrame(const FrameHead& head) {
         return true;
       }
       break;
-    case NGHTTP2_WINDOW_UPDATE:
-      rate = Rate::kWindowUpdate;
-      break;
-    default:
-      break;
+    case NGHTTP2_WINDOW_UPDATE: rate = Rate::kWindowUpdate; break;
+    default: break;
   }
   CountRate(rate, 1, now_);
   return !closing_;
@@ -402,7 +391,7 @@ void H2Session::EndOfHeaders(StreamId stream, bool first) {
   }
 }
 
-// --- What goes out --------------------------------------------------------------------------------
+// --- What goes out ------------------------------------------------------------------------------
 
 void H2Session::Collect(Bytes& out, std::size_t limit, Instant now) {
   now_ = now;

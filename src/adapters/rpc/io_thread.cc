@@ -88,7 +88,7 @@ void IoThread::Join() {
   link_->Close();
 }
 
-// --- Listening ------------------------------------------------------------------------------------
+// --- Listening ----------------------------------------------------------------------------------
 
 void IoThread::SetTls(const ServerTls& tls) {
   tls_ = tls;
@@ -103,8 +103,8 @@ void IoThread::Listen(RpcPort port, Descriptor socket) {
   Listener& listener = listeners_[port];
   const int descriptor = socket.get();
   listener.socket = std::move(socket);
-  listener.watch = loop_.Watch(descriptor, {.readable = true},
-                               [this, port](Readiness) { OnAcceptable(port); });
+  listener.watch =
+      loop_.Watch(descriptor, {.readable = true}, [this, port](Readiness) { OnAcceptable(port); });
   SetAccepting();
 }
 
@@ -149,8 +149,8 @@ bool IoThread::AdmitAddress(RpcPort port, const RpcAddress& address) {
     host_.source.Limit(admitted.error().message);
     if (attempt > 0 || admitted.error().message != "registration_connections") return false;
     // Full of clients: the one that has been idle longest makes room.
-    const auto idle = ConnectionsOf(
-        [&](const ServerConnection& c) { return c.port() == port && c.idle(); });
+    const auto idle =
+        ConnectionsOf([&](const ServerConnection& c) { return c.port() == port && c.idle(); });
     if (idle.empty()) return false;
     idle.front()->CutOff();
   }
@@ -160,8 +160,8 @@ bool IoThread::AdmitAddress(RpcPort port, const RpcAddress& address) {
 void IoThread::Adopt(Accepted accepted) {
   const RpcPort port = accepted.port;
   const ListenerRules& rules = rules_.at(port);
-  const auto& context = rules.client_certificates == ClientCertificates::kNone ? tls_.anonymous
-                                                                               : tls_.mutual;
+  const auto& context =
+      rules.client_certificates == ClientCertificates::kNone ? tls_.anonymous : tls_.mutual;
   const int one = 1;
   setsockopt(accepted.socket.get(), IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
   const ConnectionId id = next_id_++;
@@ -183,7 +183,7 @@ void IoThread::Adopt(Accepted accepted) {
   HoldWaitingLimits(port, host);
 }
 
-// --- Handshakes -----------------------------------------------------------------------------------
+// --- Handshakes ---------------------------------------------------------------------------------
 
 void IoThread::HoldWaitingLimits(RpcPort port, const std::string& host) {
   Line& line = lines_[port];
@@ -248,7 +248,7 @@ void IoThread::Gone(ServerConnection& connection) {
   FinishClosing(port);
 }
 
-// --- Calls ----------------------------------------------------------------------------------------
+// --- Calls --------------------------------------------------------------------------------------
 
 void IoThread::RunCommands() {
   std::vector<std::shared_ptr<ServerConnection>> touched;
@@ -280,7 +280,7 @@ void IoThread::EventsHandled() {
   SetAccepting();
 }
 
-// --- Closing --------------------------------------------------------------------------------------
+// --- Closing ------------------------------------------------------------------------------------
 
 // Sorted by age; copies, since closing one may take it out of the map.
 std::vector<std::shared_ptr<ServerConnection>> IoThread::ConnectionsOf(

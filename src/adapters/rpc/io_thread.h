@@ -79,8 +79,8 @@ class IoThread final {
   void SetTls(const ServerTls& tls);
   void Listen(RpcPort port, Descriptor socket);
   void Adopt(Accepted accepted);
-  // Stops accepting; existing connections drain, at `deadline` they are closed. `done` runs when the
-  // last one is gone.
+  // Stops accepting; existing connections drain, at `deadline` they are closed. `done` runs when
+  // the last one is gone.
   void ClosePort(RpcPort port, Instant deadline, Task done);
   void CloseConnections(const RpcConnectionsOf& whose, const Error& why);
   void CloseConnection(ConnectionId id, const Error& why);

@@ -53,9 +53,8 @@ struct Resolver::Query {
     options.tries = kTries;
     options.sock_state_cb = OnSocket;
     options.sock_state_cb_data = this;
-    const int made =
-        ares_init_options(&channel, &options,
-                          ARES_OPT_SOCK_STATE_CB | ARES_OPT_TIMEOUTMS | ARES_OPT_TRIES);
+    const int made = ares_init_options(
+        &channel, &options, ARES_OPT_SOCK_STATE_CB | ARES_OPT_TIMEOUTMS | ARES_OPT_TRIES);
     if (made != ARES_SUCCESS) {
       channel = nullptr;
       Answer(nstance::Fail(Unavailable(fmt::format("resolver: {}", ares_strerror(made)))));
@@ -132,9 +131,8 @@ struct Resolver::Query {
     timeval longest{.tv_sec = kIdleLook.seconds(), .tv_usec = 0};
     timeval wait{};
     const timeval* next = ares_timeout(channel, &longest, &wait);
-    timer = loop.CallAfter(
-        Duration::Seconds(next->tv_sec) + Duration::Microseconds(next->tv_usec),
-        [this] { Process(ARES_SOCKET_BAD, ARES_SOCKET_BAD); });
+    timer = loop.CallAfter(Duration::Seconds(next->tv_sec) + Duration::Microseconds(next->tv_usec),
+                           [this] { Process(ARES_SOCKET_BAD, ARES_SOCKET_BAD); });
   }
 
   RealLoop& loop;

@@ -68,9 +68,9 @@ Result<Descriptor> Bind(const RpcAddress& address) {
       setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)) != 0 ||
       bind(socket.get(), reinterpret_cast<const sockaddr*>(&where.storage), where.size) != 0 ||
       listen(socket.get(), kBacklog) != 0) {
-    return nstance::Fail(Unavailable(fmt::format("cannot listen on {} port {}: {}", address.host,
-                                                 address.port,
-                                                 std::generic_category().message(errno))));
+    return nstance::Fail(
+        Unavailable(fmt::format("cannot listen on {} port {}: {}", address.host, address.port,
+                                std::generic_category().message(errno))));
   }
   return socket;
 }
@@ -115,8 +115,10 @@ class SocketRpcServer::Core final : public std::enable_shared_from_this<Core> {
 
   [[nodiscard]] Pending Open(RpcListen listen, Opened done) {
     Result<RpcAddress> opened = TryOpen(std::move(listen));
-    auto answer = std::make_shared<Answer>(Answer{
-        [done = std::move(done), opened = std::move(opened)]() mutable { done(std::move(opened)); }});
+    auto answer = std::make_shared<Answer>(
+        Answer{[done = std::move(done), opened = std::move(opened)]() mutable {
+          done(std::move(opened));
+        }});
     loop_.Post([answer] { Run(answer); });
     return PendingOf(answer);
   }
@@ -183,13 +185,15 @@ class SocketRpcServer::Core final : public std::enable_shared_from_this<Core> {
     if (threads_[slot] == nullptr) {
       threads_[slot] = std::make_shared<IoThread>(
           shared_, static_cast<unsigned>(slot),
-          IoThread::Hooks{.deal = [this, slot](Accepted accepted) { Deal(slot, std::move(accepted)); },
-                          .make_room = [this](ConnectionId id) { MakeRoom(id); },
-                          .wake_loop = [weak = weak_from_this(), &loop = loop_, slot] {
-                            loop.Post([weak, slot] {
-                              if (const auto self = weak.lock()) self->DrainEvents(slot);
-                            });
-                          }});
+          IoThread::Hooks{
+              .deal = [this, slot](Accepted accepted) { Deal(slot, std::move(accepted)); },
+              .make_room = [this](ConnectionId id) { MakeRoom(id); },
+              .wake_loop =
+                  [weak = weak_from_this(), &loop = loop_, slot] {
+                    loop.Post([weak, slot] {
+                      if (const auto self = weak.lock()) self->DrainEvents(slot);
+                    });
+                  }});
       threads_[slot]->Post([thread = threads_[slot].get(), tls = *tls_] { thread->SetTls(tls); });
     }
     return *threads_[slot];
@@ -225,7 +229,8 @@ class SocketRpcServer::Core final : public std::enable_shared_from_this<Core> {
     const bool registration = listen.port == RpcPort::kRegistration;
     // All slots exist before a thread can see any: they are read without a lock afterwards.
     if (threads_.empty()) threads_.resize(io_threads_ + 1);
-    for (std::size_t slot = registration ? 0 : 1; slot <= (registration ? 0 : io_threads_); ++slot) {
+    for (std::size_t slot = registration ? 0 : 1; slot <= (registration ? 0 : io_threads_);
+         ++slot) {
       static_cast<void>(Thread(slot));
     }
     IoThread* thread = threads_[registration ? 0 : 1].get();

@@ -45,7 +45,7 @@ void ServerCall::Command(CallVerb verb) {
       .verb = verb, .call = shared_, .message = nullptr, .status = {}, .metadata = {}});
 }
 
-// --- Verbs ----------------------------------------------------------------------------------------
+// --- Verbs --------------------------------------------------------------------------------------
 
 void ServerCall::Listen(RpcServerEvents events) {
   events_ = std::move(events);
@@ -104,7 +104,7 @@ void ServerCall::Resume() {
   PostPending();
 }
 
-// --- Events ---------------------------------------------------------------------------------------
+// --- Events -------------------------------------------------------------------------------------
 
 void ServerCall::PostPending() {
   if (pending_.empty()) return;
@@ -151,14 +151,11 @@ void ServerCall::Invoke(const std::shared_ptr<CallShared>& shared,
 
 void ServerCall::Tell(const std::shared_ptr<CallShared>& shared, Event event) {
   switch (event.kind) {
-    case CallEvent::kOpened:
-      break;
+    case CallEvent::kOpened: break;
     case CallEvent::kMessage:
       return Invoke(shared, &RpcServerEvents::message, std::move(*event.message));
-    case CallEvent::kHalfClose:
-      return Invoke(shared, &RpcServerEvents::half_close);
-    case CallEvent::kDrained:
-      return Invoke(shared, &RpcServerEvents::drained);
+    case CallEvent::kHalfClose: return Invoke(shared, &RpcServerEvents::half_close);
+    case CallEvent::kDrained: return Invoke(shared, &RpcServerEvents::drained);
     case CallEvent::kCancelled:
       shared->holder->over_ = true;
       shared->holder->pending_.clear();

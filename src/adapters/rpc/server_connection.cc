@@ -35,8 +35,7 @@ ListenerRules RulesOf(RpcPort port) {
               .request_limit = Duration::Seconds(10),
               .idle_limit = Duration::Seconds(30)};
     case RpcPort::kAgent:
-    case RpcPort::kOperator:
-      break;
+    case RpcPort::kOperator: break;
   }
   return {.port = port,
           .client_certificates = ClientCertificates::kRequired,
@@ -65,7 +64,7 @@ ServerConnection::~ServerConnection() = default;
 
 void ServerConnection::Start() { Arm(); }
 
-// --- The connection -------------------------------------------------------------------------------
+// --- The connection -----------------------------------------------------------------------------
 
 bool ServerConnection::MayHandshake() { return host_.may_handshake(*this); }
 
@@ -146,9 +145,9 @@ void ServerConnection::OnInputDone() {
 void ServerConnection::OnLost(const Error& why) {
   if (session_ == nullptr) {
     host_.source.Bad("tls_handshake");
-    host_.logger.Debug("handshake failed", {{"port", RpcPortName(rules_.port)},
-                                            {"peer", address_.host},
-                                            {"reason", why.message}});
+    host_.logger.Debug(
+        "handshake failed",
+        {{"port", RpcPortName(rules_.port)}, {"peer", address_.host}, {"reason", why.message}});
     return;
   }
   session_->Lost(Unavailable(why.message));
@@ -193,7 +192,7 @@ bool ServerConnection::StillTrusted(const TlsContext& context) {
   return connection_.tls().LeadsTo(context, host_.loop.WallNow());
 }
 
-// --- Calls ----------------------------------------------------------------------------------------
+// --- Calls --------------------------------------------------------------------------------------
 
 Result<const RpcPolicyRow*> ServerConnection::Judge(const std::string& path) const {
   const RpcPolicyRow* row = FindRpcPolicy(host_.policy, path);
@@ -214,8 +213,8 @@ Result<ServerCallRules> ServerConnection::OnCall(StreamId stream, RequestHead he
   const RpcMethod* method = FindRpcMethod(host_.methods, head.path);
   CHECK(method != nullptr && method->kind == row->kind, "policy row without a method: {}",
         head.path);
-  Result<std::string> key = host_.admission.StartCall(
-      {.row = *row, .identity = identity(), .host = address_.host}, now);
+  Result<std::string> key =
+      host_.admission.StartCall({.row = *row, .identity = identity(), .host = address_.host}, now);
   if (!key.has_value()) {
     host_.source.Limit("rpc_calls");
     return nstance::Fail(std::move(key).error());
@@ -312,31 +311,28 @@ void ServerConnection::Execute(Command command) {
   const StreamId stream = command.call->stream;
   const Instant now = host_.loop.Now();
   switch (command.verb) {
-    case CallVerb::kMetadata:
-      return session_->SetMetadata(stream, std::move(command.metadata));
+    case CallVerb::kMetadata: return session_->SetMetadata(stream, std::move(command.metadata));
     case CallVerb::kSend:
       return session_->Send(stream, std::move(command.message), ServerSession::Queue::kBelow, now);
     case CallVerb::kSendNowFull:
       return session_->Send(stream, std::move(command.message), ServerSession::Queue::kFull, now);
-    case CallVerb::kFinish:
-      return session_->Finish(stream, command.status, command.metadata);
-    case CallVerb::kPause:
-      return session_->Pause(stream);
-    case CallVerb::kResume:
-      return session_->Resume(stream, now);
+    case CallVerb::kFinish: return session_->Finish(stream, command.status, command.metadata);
+    case CallVerb::kPause: return session_->Pause(stream);
+    case CallVerb::kResume: return session_->Resume(stream, now);
   }
 }
 
-// --- Time -----------------------------------------------------------------------------------------
+// --- Time ---------------------------------------------------------------------------------------
 
 Instant ServerConnection::NextDue() {
   if (session_ == nullptr) {
-    return accepted_at_ + (connection_.hello_answered() ? rules_.handshake_limit
-                                                        : std::min(rules_.hello_limit,
-                                                                   rules_.handshake_limit));
+    return accepted_at_ + (connection_.hello_answered()
+                               ? rules_.handshake_limit
+                               : std::min(rules_.hello_limit, rules_.handshake_limit));
   }
   Instant due = session_->NextDue();
-  if (!session_->h2().settings_received()) due = std::min(due, accepted_at_ + rules_.handshake_limit);
+  if (!session_->h2().settings_received())
+    due = std::min(due, accepted_at_ + rules_.handshake_limit);
   if (rules_.request_limit && !request_seen_) {
     due = std::min(due, idle_since_ + *rules_.request_limit);
   }
@@ -366,9 +362,9 @@ void ServerConnection::Arm() {
 }
 
 void ServerConnection::End(std::string_view reason) {
-  host_.logger.Info("connection ended", {{"port", RpcPortName(rules_.port)},
-                                         {"peer", address_.host},
-                                         {"reason", reason}});
+  host_.logger.Info(
+      "connection ended",
+      {{"port", RpcPortName(rules_.port)}, {"peer", address_.host}, {"reason", reason}});
   CloseWith(Unavailable(std::string(reason)));
 }
 

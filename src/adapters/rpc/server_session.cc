@@ -85,7 +85,7 @@ ServerSession::Stream& ServerSession::Add(StreamId stream, const ServerCallRules
   return *streams_.insert_or_assign(stream, std::move(made)).first->second;
 }
 
-// --- Requests -------------------------------------------------------------------------------------
+// --- Requests -----------------------------------------------------------------------------------
 
 void ServerSession::OnHeaders(StreamId stream, const H2Block& block) {
   if (!block.first) return;  // Trailers of a request mean nothing in gRPC.
@@ -140,8 +140,7 @@ void ServerSession::OnData(StreamId id, std::span<const std::uint8_t> bytes) {
   AfterInput(id, *stream, std::move(credit));
 }
 
-Status ServerSession::Deliver(StreamId id, Stream& stream,
-                              std::span<const std::uint8_t> message) {
+Status ServerSession::Deliver(StreamId id, Stream& stream, std::span<const std::uint8_t> message) {
   if (++stream.messages > 1 && HasSingleRequest(stream.kind)) {
     return Fail({.code = Code::kUnimplemented,
                  .message = "more than one message in a call with a single request"});
@@ -205,7 +204,7 @@ void ServerSession::TellHalfClose(StreamId id, Stream& stream) {
   handler_.OnHalfClose(id);
 }
 
-// --- Answers --------------------------------------------------------------------------------------
+// --- Answers ------------------------------------------------------------------------------------
 
 void ServerSession::SetMetadata(StreamId call, Metadata metadata) {
   if (Stream* stream = Find(call); stream != nullptr) stream->metadata = std::move(metadata);
@@ -292,8 +291,7 @@ void ServerSession::WriteEnd(StreamId id, Stream& stream, const Status& status,
     h2_.SubmitResponse(id, ToHeaders(list), StreamEnd::kYes);
     return;
   }
-  stream.trailers =
-      std::make_unique<HeaderList>(std::move(list));
+  stream.trailers = std::make_unique<HeaderList>(std::move(list));
   h2_.Wake(id);
 }
 
@@ -348,10 +346,10 @@ void ServerSession::OnClosed(StreamId id, H2Code code) {
   if (!stream->let_in) return;
   if (stream->told) {
     stream->told = false;
-    handler_.OnCancelled(
-        id, {.code = Code::kCancelled,
-             .message = fmt::format("the client reset the call with HTTP/2 code {}",
-                                    static_cast<std::uint32_t>(code))});
+    handler_.OnCancelled(id,
+                         {.code = Code::kCancelled,
+                          .message = fmt::format("the client reset the call with HTTP/2 code {}",
+                                                 static_cast<std::uint32_t>(code))});
   }
   handler_.OnGone(id);
 }
@@ -387,7 +385,7 @@ void ServerSession::Lost(const Error& why) {
   }
 }
 
-// --- Time -----------------------------------------------------------------------------------------
+// --- Time ---------------------------------------------------------------------------------------
 
 void ServerSession::ForgetDeadline(StreamId id, Stream& stream) {
   if (stream.deadline == Instant::Never()) return;

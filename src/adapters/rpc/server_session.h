@@ -108,19 +108,19 @@ class ServerSession final : private H2Handler {
     Instant deadline;
     Inbox inbox;
     SendQueue queue;
-    Metadata metadata;             // Of the response, until it has begun.
+    Metadata metadata;                     // Of the response, until it has begun.
     std::unique_ptr<HeaderList> trailers;  // Once finished.
-    Instant progress;              // Of the send queue.
+    Instant progress;                      // Of the send queue.
     std::size_t messages = 0;
-    std::size_t unfinished = 0;    // As counted in the session's sum.
-    bool let_in = false;           // The handler knows it.
-    bool told = true;              // The handler still gets events.
+    std::size_t unfinished = 0;  // As counted in the session's sum.
+    bool let_in = false;         // The handler knows it.
+    bool told = true;            // The handler still gets events.
     bool response_begun = false;
     bool peer_ended = false;
     bool half_close_told = false;
     bool owes_drained = false;
     bool end_sent = false;
-    std::string body;              // Of an answer that is no gRPC.
+    std::string body;  // Of an answer that is no gRPC.
   };
   using Streams = std::unordered_map<StreamId, std::unique_ptr<Stream>>;
 

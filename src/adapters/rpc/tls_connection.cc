@@ -58,10 +58,10 @@ TlsConnection::TlsConnection(Parts parts, Descriptor socket, State state)
       socket_(std::move(socket)),
       state_(state),
       last_read_(parts.loop.Now()) {
-  watch_ = loop_.Watch(socket_.get(),
-                       {.readable = state == State::kHandshaking,
-                        .writable = state == State::kConnecting},
-                       [this](Readiness ready) { OnReady(ready); });
+  watch_ = loop_.Watch(
+      socket_.get(),
+      {.readable = state == State::kHandshaking, .writable = state == State::kConnecting},
+      [this](Readiness ready) { OnReady(ready); });
 }
 
 TlsConnection::~TlsConnection() = default;
@@ -69,11 +69,11 @@ TlsConnection::~TlsConnection() = default;
 void TlsConnection::SetInterest() {
   if (watch_ == nullptr) return;
   const std::size_t unsent = out_.size() - out_offset_;
-  const bool wants_input = state_ == State::kLingering ||
-                           (state_ != State::kConnecting && reading_ && !gated_ &&
-                            unsent < kMaxUnsent);
-  watch_->SetInterest({.readable = wants_input,
-                       .writable = unsent > 0 || more_ || state_ == State::kConnecting});
+  const bool wants_input =
+      state_ == State::kLingering ||
+      (state_ != State::kConnecting && reading_ && !gated_ && unsent < kMaxUnsent);
+  watch_->SetInterest(
+      {.readable = wants_input, .writable = unsent > 0 || more_ || state_ == State::kConnecting});
 }
 
 void TlsConnection::OnReady(Readiness ready) {
@@ -201,8 +201,8 @@ void TlsConnection::Flush() {
 
 bool TlsConnection::WriteOut() {
   while (out_offset_ < out_.size()) {
-    const ssize_t sent = send(socket_.get(), out_.data() + out_offset_, out_.size() - out_offset_,
-                              MSG_NOSIGNAL);
+    const ssize_t sent =
+        send(socket_.get(), out_.data() + out_offset_, out_.size() - out_offset_, MSG_NOSIGNAL);
     if (sent < 0) {
       if (errno == EINTR) continue;
       if (WouldBlock(errno)) return true;

@@ -1,16 +1,16 @@
 #include "adapters/rpc/tls_context.h"
 
 #include <arpa/inet.h>
-#include <openssl/bio.h>
-#include <openssl/err.h>
-#include <openssl/ssl.h>
-#include <openssl/x509v3.h>
 
 #include <algorithm>
 #include <array>
 #include <utility>
 
 #include <fmt/format.h>
+#include <openssl/bio.h>
+#include <openssl/err.h>
+#include <openssl/ssl.h>
+#include <openssl/x509v3.h>
 
 #include "base/check.h"
 
@@ -147,7 +147,7 @@ struct TlsHooks {
   }
 };
 
-// --- Context --------------------------------------------------------------------------------------
+// --- Context ------------------------------------------------------------------------------------
 
 TlsContext::TlsContext(RpcTls material, crypto::PeerUsage peer_usage)
     : material_(std::move(material)), peer_usage_(peer_usage) {}
@@ -175,10 +175,10 @@ Status TlsContext::SetUp() {
   } else {
     CHECK(SSL_CTX_set_alpn_protos(native_, kAlpn.data(), kAlpn.size()) == 0);
   }
-  SSL_CTX_set_verify(native_,
-                     asks_for_certificate_ ? SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT
-                                           : SSL_VERIFY_NONE,
-                     nullptr);
+  SSL_CTX_set_verify(
+      native_,
+      asks_for_certificate_ ? SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT : SSL_VERIFY_NONE,
+      nullptr);
   return UseIdentity();
 }
 
@@ -187,13 +187,13 @@ Status TlsContext::UseIdentity() {
   if (chain.empty()) return {};
   for (std::size_t i = 0; i < chain.size(); ++i) {
     X509* certificate = FromDer(chain[i].der());
-    const bool taken = certificate != nullptr &&
-                       (i == 0 ? SSL_CTX_use_certificate(native_, certificate)
-                               : SSL_CTX_add1_chain_cert(native_, certificate)) == 1;
+    const bool taken =
+        certificate != nullptr && (i == 0 ? SSL_CTX_use_certificate(native_, certificate)
+                                          : SSL_CTX_add1_chain_cert(native_, certificate)) == 1;
     X509_free(certificate);
     if (!taken) {
-      return Fail(InvalidArgument(fmt::format("certificate {} of the chain cannot be used: {}",
-                                              i + 1, TakeReason())));
+      return Fail(InvalidArgument(
+          fmt::format("certificate {} of the chain cannot be used: {}", i + 1, TakeReason())));
     }
   }
   if (SSL_CTX_use_PrivateKey(native_, material_->key->native_handle()) != 1 ||
@@ -233,7 +233,7 @@ Result<std::shared_ptr<const TlsContext>> TlsContext::ForClient(RpcTls material)
   return context;
 }
 
-// --- Session --------------------------------------------------------------------------------------
+// --- Session ------------------------------------------------------------------------------------
 
 TlsSession::TlsSession(std::shared_ptr<const TlsContext> context, Target target)
     : context_(std::move(context)),
@@ -266,11 +266,10 @@ bool TlsSession::VerifyChain(X509_STORE_CTX* store) {
   if (!verdict_->chain.has_value()) return false;
   if (context_->peer_usage() == crypto::PeerUsage::kClient) return true;
   X509* leaf = X509_STORE_CTX_get0_cert(store);
-  const bool named =
-      IsLiteralAddress(target_.host)
-          ? X509_check_ip_asc(leaf, target_.host.c_str(), 0) == 1
-          : X509_check_host(leaf, target_.host.data(), target_.host.size(),
-                            X509_CHECK_FLAG_NEVER_CHECK_SUBJECT, nullptr) == 1;
+  const bool named = IsLiteralAddress(target_.host)
+                         ? X509_check_ip_asc(leaf, target_.host.c_str(), 0) == 1
+                         : X509_check_host(leaf, target_.host.data(), target_.host.size(),
+                                           X509_CHECK_FLAG_NEVER_CHECK_SUBJECT, nullptr) == 1;
   if (named) return true;
   name_error_ = PermissionDenied(
       fmt::format("the server's certificate does not name {}", Quote(target_.host)));
@@ -300,8 +299,8 @@ bool TlsSession::LeadsTo(const TlsContext& other, Timestamp now) const {
 Error TlsSession::FromAlert() const {
   const char* text = SSL_alert_desc_string_long(*alert_received_);
   const std::string message = fmt::format("the other side ended TLS: {}", text);
-  const bool about_us = std::ranges::find(kCertificateAlerts, *alert_received_) !=
-                        kCertificateAlerts.end();
+  const bool about_us =
+      std::ranges::find(kCertificateAlerts, *alert_received_) != kCertificateAlerts.end();
   return about_us ? Unauthenticated(message) : Unavailable(message);
 }
 

@@ -183,9 +183,8 @@ TEST_F(RawServerTest, SmallHeadersThatUnpackToMuchAreCounted) {
 
 TEST_F(RawServerTest, TheNinthContinuationEndsTheConnection) {
   const auto write = [&](std::uint32_t stream, int continuations) {
-    Write(RawFrame{.type = FrameType::kHeaders,
-                   .stream = stream,
-                   .payload = test::RequestFields("/t/hold")});
+    Write(RawFrame{
+        .type = FrameType::kHeaders, .stream = stream, .payload = test::RequestFields("/t/hold")});
     for (int i = 1; i <= continuations; ++i) {
       Write(RawFrame{.type = FrameType::kContinuation,
                      .flags = i == continuations ? test::kEndHeaders : std::uint8_t{0},
@@ -238,11 +237,11 @@ TEST_F(RawServerTest, OtherMethodsAndContentTypesGetAShortText) {
 
 TEST_F(RawServerTest, BadMetadataAndTimeoutsNeverReachAHandler) {
   std::uint32_t stream = 1;
-  for (const auto& [name, value] : std::vector<std::pair<std::string, std::string>>{
-           {"grpc-timeout", "-1S"},
-           {"grpc-timeout", "1x"},
-           {"grpc-timeout", "0n"},
-           {"x-bin", "!"}}) {
+  for (const auto& [name, value] :
+       std::vector<std::pair<std::string, std::string>>{{"grpc-timeout", "-1S"},
+                                                        {"grpc-timeout", "1x"},
+                                                        {"grpc-timeout", "0n"},
+                                                        {"x-bin", "!"}}) {
     Request(stream, test::RequestFields("/t/hold") + LiteralField(name, value));
     EXPECT_TRUE(Answered(stream)) << name << " " << value;
     stream += 2;
@@ -267,12 +266,12 @@ TEST_F(RawServerTest, ACutMessageIsInvalidAndACompressedOneIsRefused) {
                  .payload = std::string("\0\0\0\0\5abc", 8)});
   EXPECT_THAT(handler_.log, testing::Contains("1 cancelled INVALID_ARGUMENT"));
   Request(3, test::RequestFields("/t/echo"));
-  Write(RawFrame{
-      .type = FrameType::kData, .stream = 3, .payload = std::string("\1\0\0\0\5abc", 8)});
+  Write(
+      RawFrame{.type = FrameType::kData, .stream = 3, .payload = std::string("\1\0\0\0\5abc", 8)});
   EXPECT_THAT(handler_.log, testing::Contains("3 cancelled INTERNAL"));
   Request(5, test::RequestFields("/t/echo") + LiteralField("grpc-encoding", "gzip"));
-  Write(RawFrame{
-      .type = FrameType::kData, .stream = 5, .payload = std::string("\1\0\0\0\5abc", 8)});
+  Write(
+      RawFrame{.type = FrameType::kData, .stream = 5, .payload = std::string("\1\0\0\0\5abc", 8)});
   EXPECT_THAT(handler_.log, testing::Contains("5 cancelled UNIMPLEMENTED"));
 }
 

@@ -52,8 +52,8 @@ inline void AppendFrame(Bytes& out, const RawFrame& frame) {
 inline std::vector<RawFrame> ParseFrames(std::span<const std::uint8_t> bytes) {
   std::vector<RawFrame> frames;
   while (bytes.size() >= 9) {
-    const std::size_t size = (std::size_t{bytes[0]} << 16U) | (std::size_t{bytes[1]} << 8U) |
-                             std::size_t{bytes[2]};
+    const std::size_t size =
+        (std::size_t{bytes[0]} << 16U) | (std::size_t{bytes[1]} << 8U) | std::size_t{bytes[2]};
     if (bytes.size() < 9 + size) break;
     frames.push_back({.type = static_cast<FrameType>(bytes[3]),
                       .flags = bytes[4],

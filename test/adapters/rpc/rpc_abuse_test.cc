@@ -160,7 +160,8 @@ class RpcAbuseTest : public test::RpcFixture {
 TEST_F(RpcAbuseTest, PlainHttpOldTlsAndNoiseAreRefused) {
   for (const std::string& bytes :
        {std::string("GET / HTTP/1.1\r\nHost: x\r\n\r\n"), std::string(test::kPreface),
-        std::string("\x80\x2e\x01\x00\x02\x00\x15\x00\x00\x00\x10", 11), std::string(70'000, 'x')}) {
+        std::string("\x80\x2e\x01\x00\x02\x00\x15\x00\x00\x00\x10", 11),
+        std::string(70'000, 'x')}) {
     Attack([&] {
       RawClient client(agents_);
       ASSERT_TRUE(client.connected());
@@ -197,8 +198,8 @@ TEST_F(RpcAbuseTest, FloodsOfManyKindsEndTheirConnectionOnly) {
                 },
                 1'000)),
             11);
-  EXPECT_EQ(GoawayAfter(flood(
-                [](std::uint32_t) { return RawFrame{.type = FrameType::kSettings}; }, 1'000)),
+  EXPECT_EQ(GoawayAfter(
+                flood([](std::uint32_t) { return RawFrame{.type = FrameType::kSettings}; }, 1'000)),
             11);
   Bytes rapid;
   for (std::uint32_t i = 0; i < 1'000; ++i) {
@@ -206,9 +207,9 @@ TEST_F(RpcAbuseTest, FloodsOfManyKindsEndTheirConnectionOnly) {
                         .flags = test::kEndHeaders,
                         .stream = 2 * i + 1,
                         .payload = test::RequestFields(test::kEcho)});
-    AppendFrame(rapid, {.type = FrameType::kReset,
-                        .stream = 2 * i + 1,
-                        .payload = std::string("\0\0\0\x08", 4)});
+    AppendFrame(
+        rapid,
+        {.type = FrameType::kReset, .stream = 2 * i + 1, .payload = std::string("\0\0\0\x08", 4)});
   }
   EXPECT_EQ(GoawayAfter(rapid), 11);
   // WINDOW_UPDATE of 0 is a protocol error of the connection.
@@ -220,13 +221,13 @@ TEST_F(RpcAbuseTest, FloodsOfManyKindsEndTheirConnectionOnly) {
             1);
   // CONTINUATION without end.
   Bytes endless;
-  AppendFrame(endless, {.type = FrameType::kHeaders,
-                        .stream = 1,
-                        .payload = test::RequestFields(test::kEcho)});
+  AppendFrame(
+      endless,
+      {.type = FrameType::kHeaders, .stream = 1, .payload = test::RequestFields(test::kEcho)});
   for (int i = 0; i < 100; ++i) {
-    AppendFrame(endless, {.type = FrameType::kContinuation,
-                          .stream = 1,
-                          .payload = test::LiteralField("x", "y")});
+    AppendFrame(
+        endless,
+        {.type = FrameType::kContinuation, .stream = 1, .payload = test::LiteralField("x", "y")});
   }
   EXPECT_EQ(GoawayAfter(endless), 11);
 }

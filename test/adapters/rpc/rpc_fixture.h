@@ -38,13 +38,13 @@ inline constexpr std::string_view kMissing = "/t.Agent/Missing";
 inline const std::vector<RpcMethod>& Methods() {
   static const std::vector<RpcMethod> methods = [] {
     std::vector<RpcMethod> list;
-    for (const auto& [path, kind] : std::vector<std::pair<std::string_view, RpcKind>>{
-             {kUnary, RpcKind::kUnary},
-             {kEcho, RpcKind::kBidirectional},
-             {kWatch, RpcKind::kServerStream},
-             {kJoin, RpcKind::kUnary},
-             {kLater, RpcKind::kUnary},
-             {kMissing, RpcKind::kUnary}}) {
+    for (const auto& [path, kind] :
+         std::vector<std::pair<std::string_view, RpcKind>>{{kUnary, RpcKind::kUnary},
+                                                           {kEcho, RpcKind::kBidirectional},
+                                                           {kWatch, RpcKind::kServerStream},
+                                                           {kJoin, RpcKind::kUnary},
+                                                           {kLater, RpcKind::kUnary},
+                                                           {kMissing, RpcKind::kUnary}}) {
       list.push_back({.path = std::string(path),
                       .kind = kind,
                       .request = TextCodec(),
@@ -57,34 +57,33 @@ inline const std::vector<RpcMethod>& Methods() {
 
 inline const std::vector<RpcPolicyRow>& Policy() {
   static constexpr std::array<std::string_view, 1> kNames = {"x-asked"};
-  static const std::vector<RpcPolicyRow> rows = {
-      {.path = kUnary,
-       .port = RpcPort::kAgent,
-       .kind = RpcKind::kUnary,
-       .caller = RpcCaller::kAgent,
-       .limits = RpcLimitsClass::kAgentUnary,
-       .time_limit = Duration::Seconds(60),
-       .metadata = kNames},
-      {.path = kEcho,
-       .port = RpcPort::kAgent,
-       .kind = RpcKind::kBidirectional,
-       .caller = RpcCaller::kAgent,
-       .limits = RpcLimitsClass::kAgentStream},
-      {.path = kWatch,
-       .port = RpcPort::kOperator,
-       .kind = RpcKind::kServerStream,
-       .caller = RpcCaller::kOperator,
-       .limits = RpcLimitsClass::kWatch},
-      {.path = kJoin,
-       .port = RpcPort::kRegistration,
-       .kind = RpcKind::kUnary,
-       .caller = RpcCaller::kAnybody,
-       .limits = RpcLimitsClass::kRegistration},
-      {.path = kLater,
-       .port = RpcPort::kAgent,
-       .kind = RpcKind::kUnary,
-       .caller = RpcCaller::kAgent,
-       .offer = RpcOffer::kNotOffered}};
+  static const std::vector<RpcPolicyRow> rows = {{.path = kUnary,
+                                                  .port = RpcPort::kAgent,
+                                                  .kind = RpcKind::kUnary,
+                                                  .caller = RpcCaller::kAgent,
+                                                  .limits = RpcLimitsClass::kAgentUnary,
+                                                  .time_limit = Duration::Seconds(60),
+                                                  .metadata = kNames},
+                                                 {.path = kEcho,
+                                                  .port = RpcPort::kAgent,
+                                                  .kind = RpcKind::kBidirectional,
+                                                  .caller = RpcCaller::kAgent,
+                                                  .limits = RpcLimitsClass::kAgentStream},
+                                                 {.path = kWatch,
+                                                  .port = RpcPort::kOperator,
+                                                  .kind = RpcKind::kServerStream,
+                                                  .caller = RpcCaller::kOperator,
+                                                  .limits = RpcLimitsClass::kWatch},
+                                                 {.path = kJoin,
+                                                  .port = RpcPort::kRegistration,
+                                                  .kind = RpcKind::kUnary,
+                                                  .caller = RpcCaller::kAnybody,
+                                                  .limits = RpcLimitsClass::kRegistration},
+                                                 {.path = kLater,
+                                                  .port = RpcPort::kAgent,
+                                                  .kind = RpcKind::kUnary,
+                                                  .caller = RpcCaller::kAgent,
+                                                  .offer = RpcOffer::kNotOffered}};
   return rows;
 }
 
@@ -155,27 +154,27 @@ class RpcFixture : public testing::Test {
     const std::string path(handler->call->info().policy->path);
     const bool echo = path == kEcho && echo_;
     const bool single = path == kUnary || path == kJoin;
-    handler->call->Listen(
-        {.message =
-             [handler, echo, single](RpcMessage message) {
-               const std::string& text = *message.As<std::string>();
-               handler->bytes += text.size();
-               handler->messages.push_back(text.size() < 100 ? text : "");
-               if (text == "hang") return;
-               if (text == "drop") return handler->call.reset();
-               if (echo) handler->call->Send(std::move(message));
-               if (!single) return;
-               handler->call->SetResponseMetadata({{.name = "x-head", .value = "1"}});
-               handler->call->Send(Text("[" + text + "]"));
-               handler->call->Finish({}, {{.name = "x-tail", .value = "2"}});
-             },
-         .half_close =
-             [handler, echo] {
-               handler->half_closed = true;
-               if (echo) handler->call->Finish({});
-             },
-         .cancelled = [handler](const Error& why) { handler->cancelled = why; },
-         .drained = [handler] { ++handler->drained; }});
+    handler->call->Listen({.message =
+                               [handler, echo, single](RpcMessage message) {
+                                 const std::string& text = *message.As<std::string>();
+                                 handler->bytes += text.size();
+                                 handler->messages.push_back(text.size() < 100 ? text : "");
+                                 if (text == "hang") return;
+                                 if (text == "drop") return handler->call.reset();
+                                 if (echo) handler->call->Send(std::move(message));
+                                 if (!single) return;
+                                 handler->call->SetResponseMetadata(
+                                     {{.name = "x-head", .value = "1"}});
+                                 handler->call->Send(Text("[" + text + "]"));
+                                 handler->call->Finish({}, {{.name = "x-tail", .value = "2"}});
+                               },
+                           .half_close =
+                               [handler, echo] {
+                                 handler->half_closed = true;
+                                 if (echo) handler->call->Finish({}, {});
+                               },
+                           .cancelled = [handler](const Error& why) { handler->cancelled = why; },
+                           .drained = [handler] { ++handler->drained; }});
   }
 
   TestClient& Dial(const RpcAddress& address, RpcTls tls, const std::string& host = "") {
@@ -201,17 +200,16 @@ class RpcFixture : public testing::Test {
   TestCall& Start(TestClient& client, std::string_view path, RpcCallOptions options = {}) {
     auto call = std::make_unique<TestCall>();
     TestCall* raw = call.get();
-    raw->call = client.channel->Start(
-        path, std::move(options),
-        {.metadata = {},
-         .message =
-             [raw](RpcMessage message) {
-               const std::string& text = *message.As<std::string>();
-               raw->bytes += text.size();
-               raw->messages.push_back(text.size() < 100 ? text : "");
-             },
-         .drained = [raw] { ++raw->drained; },
-         .end = [raw](const RpcEnd& end) { raw->end = end; }});
+    raw->call = client.channel->Start(path, std::move(options),
+                                      {.metadata = {},
+                                       .message =
+                                           [raw](RpcMessage message) {
+                                             const std::string& text = *message.As<std::string>();
+                                             raw->bytes += text.size();
+                                             raw->messages.push_back(text.size() < 100 ? text : "");
+                                           },
+                                       .drained = [raw] { ++raw->drained; },
+                                       .end = [raw](const RpcEnd& end) { raw->end = end; }});
     calls_.push_back(std::move(call));
     return *raw;
   }
@@ -238,13 +236,13 @@ class RpcFixture : public testing::Test {
 
  private:
   std::unique_ptr<SocketRpcServer> MakeServer() {
-    auto server = std::make_unique<SocketRpcServer>(RpcServerSetup{
-        .loop = loop_,
-        .methods = Methods(),
-        .policy = Policy(),
-        .logger = log::Logger(sink_, "rpc"),
-        .limits = limits_,
-        .io_threads = 2});
+    auto server =
+        std::make_unique<SocketRpcServer>(RpcServerSetup{.loop = loop_,
+                                                         .methods = Methods(),
+                                                         .policy = Policy(),
+                                                         .logger = log::Logger(sink_, "rpc"),
+                                                         .limits = limits_,
+                                                         .io_threads = 2});
     const Status set = server->SetTls(ServerMaterial());
     EXPECT_TRUE(set.has_value());
     return server;

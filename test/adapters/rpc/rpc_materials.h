@@ -70,11 +70,10 @@ inline RpcTls ClientMaterial(Who who) {
   const crypto::CertificateAuthority issuer = AuthorityNow(who == Who::kStranger ? 9 : 1);
   crypto::ClientSubject subject = crypto::test::Agent();
   if (who == Who::kOperator) subject = crypto::test::Operator();
-  return WithRoots(
-      {.chain = {crypto::test::Must(
-           issuer.IssueClient(subject, key->public_key(), TermsNow(0x60)))},
-       .key = key},
-      {Root()});
+  return WithRoots({.chain = {crypto::test::Must(
+                        issuer.IssueClient(subject, key->public_key(), TermsNow(0x60)))},
+                    .key = key},
+                   {Root()});
 }
 
 }  // namespace nstance::grpc::test

@@ -32,10 +32,10 @@ TEST_F(RpcSocketTest, AUnaryCallKnowsItsCallerAndIsAnswered) {
   TestClient& client = Ready(address, Who::kAgent);
   EXPECT_THAT(client.states, ElementsAre(RpcChannelState::kResolving, RpcChannelState::kConnecting,
                                          RpcChannelState::kReady));
-  const TestCall& call =
-      Unary(client, kUnary, "hello",
-            {.timeout = Duration::Hours(1),
-             .metadata = {{.name = "x-asked", .value = "yes"}, {.name = "x-other", .value = "no"}}});
+  const TestCall& call = Unary(
+      client, kUnary, "hello",
+      {.timeout = Duration::Hours(1),
+       .metadata = {{.name = "x-asked", .value = "yes"}, {.name = "x-other", .value = "no"}}});
   ASSERT_TRUE(call.end->status.has_value()) << call.end->status.error().ToString();
   EXPECT_THAT(call.messages, ElementsAre("[hello]"));
   EXPECT_EQ(*FindMetadata(call.end->metadata, "x-head"), "1");
@@ -86,8 +86,7 @@ TEST_F(RpcSocketTest, ClientsWithoutAGoodCertificateAreToldSo) {
   for (const Who who : {Who::kNobody, Who::kStranger, Who::kServer}) {
     TestClient& client = Dial(address, test::ClientMaterial(who));
     ASSERT_TRUE(Until([&] { return client.is_gone(); }));
-    EXPECT_EQ(client.gone.error().code, Code::kUnauthenticated)
-        << client.gone.error().ToString();
+    EXPECT_EQ(client.gone.error().code, Code::kUnauthenticated) << client.gone.error().ToString();
   }
   TestClient& anonymous = Ready(Open(RpcPort::kRegistration), Who::kNobody);
   EXPECT_TRUE(Unary(anonymous, kJoin, "token").end->status.has_value());
@@ -154,7 +153,7 @@ TEST_F(RpcSocketTest, AFullQueueIsToldAndDrains) {
   call.call->Resume();
   ASSERT_TRUE(Until([&] { return call.bytes == sent && handler.drained > before; }));
   EXPECT_EQ(handler.call->Send(Text(std::string(5 << 20, 'z'))), RpcSend::kTooLarge);
-  handler.call->Finish(Fail(Aborted("enough")));
+  handler.call->Finish(Fail(Aborted("enough")), {});
   ASSERT_TRUE(Until([&] { return call.end.has_value(); }));
   EXPECT_EQ(CodeOf(call), Code::kAborted);
 }
@@ -196,9 +195,9 @@ TEST_F(RpcSocketTest, AnIdentityThatIsClosedLosesItsCallsWithTheStatusGiven) {
   server_->CloseConnections(RpcIdentity{.role = crypto::Role::kAgent, .id = "somebody"},
                             Unauthenticated("denied"));
   EXPECT_TRUE(Unary(client, kUnary, "still here").end->status.has_value());
-  server_->CloseConnections(RpcIdentity{.role = crypto::Role::kAgent,
-                                        .id = std::string(crypto::test::kInstance)},
-                            Unauthenticated("denied"));
+  server_->CloseConnections(
+      RpcIdentity{.role = crypto::Role::kAgent, .id = std::string(crypto::test::kInstance)},
+      Unauthenticated("denied"));
   ASSERT_TRUE(Until([&] { return call.end.has_value() && client.is_gone(); }));
   EXPECT_EQ(CodeOf(call), Code::kUnauthenticated);
   ASSERT_TRUE(Until([&] { return handlers_[0]->cancelled.has_value(); }));
@@ -208,10 +207,9 @@ TEST_F(RpcSocketTest, AnIdentityThatIsClosedLosesItsCallsWithTheStatusGiven) {
 TEST_F(RpcSocketTest, NewMaterialKeepsConnectionsUnlessTheirRootHasLeft) {
   const RpcAddress address = Open(RpcPort::kAgent);
   TestClient& client = Ready(address, Who::kAgent);
-  ASSERT_TRUE(server_
-                  ->SetTls(test::WithRoots(*test::ServerMaterial(9),
-                                           {test::OtherRoot(), test::Root()}))
-                  .has_value());
+  ASSERT_TRUE(
+      server_->SetTls(test::WithRoots(*test::ServerMaterial(9), {test::OtherRoot(), test::Root()}))
+          .has_value());
   EXPECT_TRUE(Unary(client, kUnary, "x").end->status.has_value());
   RpcTlsMaterial broken = *test::ServerMaterial();
   broken.key = test::ClientMaterial(Who::kAgent)->key;
@@ -234,12 +232,12 @@ TEST_F(RpcSocketTest, AClosedPortFinishesItsCallsAndOpensAgainOnTheSamePort) {
   bool closed = false;
   const Pending closing =
       server_->Close(RpcPort::kAgent, loop_.Now() + Duration::Hours(1), [&] { closed = true; });
-  ASSERT_TRUE(Until([&] {
-    TestCall& refused = Start(client, kUnary);
-    refused.call->Send(Text("x"));
-    return Until([&] { return refused.end.has_value(); }) &&
-           CodeOf(refused) == Code::kUnavailable;
-  }));
+  // Calls are taken until the word has reached the client.
+  Code last = Code::kUnknown;
+  for (int i = 0; i < 1'000 && last != Code::kUnavailable; ++i) {
+    last = CodeOf(Unary(client, kUnary, "x"));
+  }
+  EXPECT_EQ(last, Code::kUnavailable);
   EXPECT_FALSE(closed);
   call.call->Send(Text("still open"));
   ASSERT_TRUE(Until([&] { return call.messages.size() == 1; }));
@@ -255,14 +253,14 @@ TEST_F(RpcSocketTest, StoppingEndsWhatIsOpenAtTheDeadline) {
   TestCall& call = Start(client, kEcho);
   ASSERT_TRUE(Until([&] { return handlers_.size() == 1; }));
   bool stopped = false;
-  const Pending stopping = server_->Stop(loop_.Now() + Duration::Milliseconds(50),
-                                         [&] { stopped = true; });
+  const Pending stopping =
+      server_->Stop(loop_.Now() + Duration::Milliseconds(50), [&] { stopped = true; });
   ASSERT_TRUE(Until([&] { return stopped && call.end.has_value() && client.is_gone(); }));
   EXPECT_EQ(CodeOf(call), Code::kUnavailable);
   std::optional<Result<RpcAddress>> opened;
-  const Pending again = server_->Open(
-      {.port = RpcPort::kAgent, .bind = {.host = "127.0.0.1"}, .accept = [](auto) {}},
-      [&](Result<RpcAddress> address) { opened = std::move(address); });
+  const Pending again =
+      server_->Open({.port = RpcPort::kAgent, .bind = {.host = "127.0.0.1"}, .accept = [](auto) {}},
+                    [&](Result<RpcAddress> address) { opened = std::move(address); });
   ASSERT_TRUE(Until([&] { return opened.has_value(); }));
   EXPECT_EQ(opened->error().code, Code::kFailedPrecondition);
 }
@@ -272,7 +270,7 @@ TEST_F(RpcSocketTest, UnaryCallsInFlightOfOneAgentAreBounded) {
   for (int i = 0; i < 2; ++i) Start(client, kUnary).call->Send(Text("hang"));
   ASSERT_TRUE(Until([&] { return handlers_.size() == 2; }));
   EXPECT_EQ(CodeOf(Unary(client, kUnary, "x")), Code::kResourceExhausted);
-  handlers_[0]->call->Finish(Fail(Aborted("go")));
+  handlers_[0]->call->Finish(Fail(Aborted("go")), {});
   ASSERT_TRUE(Until([&] { return calls_[0]->end.has_value(); }));
   EXPECT_TRUE(Unary(client, kUnary, "x").end->status.has_value());
 }

@@ -97,8 +97,8 @@ class RecordingClient final : public ClientCallHandler {
   }
   void OnDrained(StreamId call) override { log.push_back(fmt::format("{} drained", call)); }
   void OnEnd(StreamId call, const Status& status, Metadata received) override {
-    log.push_back(fmt::format("{} end {}", call,
-                              status.has_value() ? "OK" : status.error().ToString()));
+    log.push_back(
+        fmt::format("{} end {}", call, status.has_value() ? "OK" : status.error().ToString()));
     ends[call] = status;
     trailing[call] = std::move(received);
   }

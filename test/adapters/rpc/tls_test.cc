@@ -116,13 +116,13 @@ TEST_F(TlsTest, AnyRootOfTheBundleCounts) {
   const RpcTls both = test::WithRoots(*ServerMaterial(), {test::OtherRoot(), test::Root()});
   auto server = std::make_unique<TlsSession>(
       *TlsContext::ForServer(both, ClientCertificates::kRequired), TlsSession::Target{});
-  auto client = std::make_unique<TlsSession>(
-      *TlsContext::ForClient(ClientMaterial(test::Who::kAgent)),
-      TlsSession::Target{.host = "127.0.0.1"});
+  auto client =
+      std::make_unique<TlsSession>(*TlsContext::ForClient(ClientMaterial(test::Who::kAgent)),
+                                   TlsSession::Target{.host = "127.0.0.1"});
   const Outcomes outcomes = Shake(*client, *server, now_);
   ASSERT_TRUE(outcomes.server.value_or(false));
-  const auto left = *TlsContext::ForServer(
-      test::WithRoots(*ServerMaterial(), {test::OtherRoot()}), ClientCertificates::kRequired);
+  const auto left = *TlsContext::ForServer(test::WithRoots(*ServerMaterial(), {test::OtherRoot()}),
+                                           ClientCertificates::kRequired);
   EXPECT_FALSE(server->LeadsTo(*left, now_));
   const auto kept = *TlsContext::ForServer(ServerMaterial(), ClientCertificates::kRequired);
   EXPECT_TRUE(server->LeadsTo(*kept, now_));
@@ -131,15 +131,15 @@ TEST_F(TlsTest, AnyRootOfTheBundleCounts) {
 TEST_F(TlsTest, MaterialThatDoesNotFitIsRefused) {
   RpcTlsMaterial wrong_key = *ServerMaterial();
   wrong_key.key = ClientMaterial(test::Who::kAgent)->key;
-  const auto context = TlsContext::ForServer(
-      std::make_shared<const RpcTlsMaterial>(wrong_key), ClientCertificates::kNone);
+  const auto context = TlsContext::ForServer(std::make_shared<const RpcTlsMaterial>(wrong_key),
+                                             ClientCertificates::kNone);
   ASSERT_FALSE(context.has_value());
   EXPECT_EQ(context.error().code, Code::kInvalidArgument);
   EXPECT_FALSE(TlsContext::ForServer(nullptr, ClientCertificates::kNone).has_value());
   EXPECT_FALSE(TlsContext::ForClient(test::WithRoots({}, {})).has_value());
-  EXPECT_FALSE(TlsContext::ForServer(test::WithRoots(*ServerMaterial(), {}),
-                                     ClientCertificates::kRequired)
-                   .has_value());
+  EXPECT_FALSE(
+      TlsContext::ForServer(test::WithRoots(*ServerMaterial(), {}), ClientCertificates::kRequired)
+          .has_value());
 }
 
 }  // namespace
