@@ -25,8 +25,9 @@
 //
 // Back-pressure, the same on both sides. Send() takes a message whole while the queue is below its
 // limit and says when that made it full; then the sender stops until `drained`, which comes once
-// per "full". The receiver's Pause() withholds messages and the half-close until Resume() (not the
-// end or a cancellation); the sender then fills up and stops.
+// per "full". The receiver's Pause() withholds messages and what follows them in order (the
+// half-close, the end by Finish()) until Resume(); every other end comes all the same. The sender
+// then fills up and stops.
 //
 // The end. A server's Finish(), with its status and trailing metadata, is delivered after all
 // messages sent before. Anything else that ends a call (reset, deadline, lost connection, a closed
@@ -90,6 +91,23 @@ using RpcMetadata = std::vector<RpcMetadataEntry>;
     if (entry.name == name) return &entry.value;
   }
   return nullptr;
+}
+
+// What a status that the server gave says about the effect of the call.
+[[nodiscard]] constexpr Outcome OutcomeOfRpcStatus(Code code) {
+  switch (code) {
+    case Code::kInvalidArgument:
+    case Code::kNotFound:
+    case Code::kAlreadyExists:
+    case Code::kPermissionDenied:
+    case Code::kUnauthenticated:
+    case Code::kFailedPrecondition:
+    case Code::kResourceExhausted:
+    case Code::kAborted:
+    case Code::kUnimplemented:
+    case Code::kOutOfRange: return Outcome::kNotDone;
+    default: return Outcome::kMaybeDone;
+  }
 }
 
 enum class RpcSend : std::uint8_t {
@@ -296,7 +314,7 @@ class RpcCall {
 struct RpcChannelEvents {
   // Every change of state, in order. `why` is set for kGone: kUnauthenticated when the server
   // refused our certificate, kPermissionDenied when it is not who it should be, kUnavailable else.
-  // At kGone all calls have ended.
+  // Before kGone every call is told its end, unless it withholds it by Pause().
   std::move_only_function<void(RpcChannelState state, const Status& why)> state = {};
 };
 
