@@ -755,7 +755,7 @@ TEST_P(RpcContractTest, AGateMayHandACallOn) {
     }});
   };
   auto [call, handler] = Stream(*channel, kBoth);
-  for (const std::string& text : {"first", "second", "third"}) call->Send(text);
+  for (const char* text : {"first", "second", "third"}) call->Send(text);
   ASSERT_TRUE(Wait([&, at = handler] { return at->messages.size() == 2; }));
   EXPECT_THAT(at_gate, ElementsAre("first"));
   EXPECT_THAT(handler->messages, ElementsAre("second", "third"));

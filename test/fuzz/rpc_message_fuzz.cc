@@ -22,7 +22,7 @@ void Check(const rpc_codec::NamedCodec& named, std::string_view bytes) {
     return;
   }
   const std::string written = named.codec.encode(*message);
-  // Fields may be written longer than they came (-0, an enum that we do not know is shorter), but
+  // It may differ from what came (unknown fields, enum values and times that we do not know), but
   // what was written is the form that stays.
   const Result<RpcMessage> again = named.codec.decode(written, {});
   CHECK(again.has_value(), "{}: {}", named.name, again.error().message);

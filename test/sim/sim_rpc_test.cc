@@ -16,6 +16,7 @@
 #include "base/check.h"
 #include "crypto/certificate_authority.h"
 #include "ports/api/methods.h"
+#include "ports/rpc_unary.h"
 #include "sim/sim_loop.h"
 #include "sim/sim_network.h"
 #include "sim/sim_scheduler.h"
@@ -86,7 +87,8 @@ struct World {
     handler = std::move(accepted);
     handler->Listen({.message =
                          [this](const RpcMessage& message) {
-                           counts.push_back(message.As<api::HealthReportRequest>()->count);
+                           const auto* report = message.As<api::HealthReportRequest>();
+                           if (report != nullptr) counts.push_back(report->count);
                          },
                      .half_close = {},
                      .cancelled = [this](const Error& why) { cancelled.push_back(why); },
@@ -230,6 +232,32 @@ TEST(SimRpc, TheThirdConnectionOfAnAgentClosesItsFirst) {
   ASSERT_TRUE(world.Run([&] { return world.channel->state() == RpcChannelState::kGone; }));
   EXPECT_EQ(more[0]->state(), RpcChannelState::kReady);
   EXPECT_EQ(more[1]->state(), RpcChannelState::kReady);
+}
+
+TEST(SimRpc, AUnaryCallIsOneFunction) {
+  World world;
+  std::vector<Result<api::Empty>> answers;
+  const auto ask = [&](std::string id) {
+    return CallUnary(*world.channel, api::kSubmitPublicKeys,
+                     {.message = {.instance_id = std::move(id)}, .timeout = Duration::Seconds(10)},
+                     [&](Result<api::Empty> answer) { answers.push_back(std::move(answer)); });
+  };
+  Pending first = ask("a");
+  world.handler.reset();
+  ASSERT_TRUE(world.Run([&] { return world.handler != nullptr; }));
+  world.handler->Send(RpcMessage::Of(api::Empty()));
+  world.handler->Finish({});
+  ASSERT_TRUE(world.Run([&] { return answers.size() == 1; }));
+  EXPECT_TRUE(answers[0]);
+
+  const Pending second = ask("b");
+  ASSERT_TRUE(world.Run([&] { return answers.size() == 2; }));
+  EXPECT_EQ(answers[1].error().code, Code::kDeadlineExceeded);
+
+  Pending dropped = ask("c");
+  dropped.Cancel();
+  world.scheduler.RunFor(Duration::Minutes(1));
+  EXPECT_EQ(answers.size(), 2U);
 }
 
 TEST(SimRpc, TheSameSeedGivesTheSameRun) {

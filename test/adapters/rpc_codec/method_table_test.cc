@@ -65,9 +65,11 @@ TEST(MethodTable, WhatIsRefusedIsCounted) {
   std::string many;
   for (int i = 0; i < 65; ++i) many += std::string("\x12\x00", 2);
   EXPECT_FALSE(keys->request.decode(many, source));
-  const std::string page = registry.Render();
-  EXPECT_THAT(page, HasSubstr(R"(reason="message")"));
-  EXPECT_THAT(page, HasSubstr(R"(limit="message-elements")"));
+  const metrics::Snapshot page = registry.Take();
+  EXPECT_EQ(page.at("bad_input_total").series.size(), 2U);
+  ASSERT_EQ(page.at("limit_hits_total").series.size(), 1U);
+  EXPECT_THAT(page.at("limit_hits_total").series[0].labels,
+              testing::Contains(std::string("message-elements")));
 }
 
 TEST(MethodTable, CodecsAreSortedByName) {
