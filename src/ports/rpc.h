@@ -72,7 +72,7 @@
 
 namespace nstance {
 
-// --- Both sides -----------------------------------------------------------------------------------
+// --- Both sides ----------------------------------------------------------------------------------
 
 struct RpcMetadataEntry {
   std::string name = {};   // Lower case; a name that ends in `-bin` has any bytes as its value.
@@ -134,7 +134,7 @@ struct RpcTlsMaterial {
 };
 using RpcTls = std::shared_ptr<const RpcTlsMaterial>;
 
-// --- Server ---------------------------------------------------------------------------------------
+// --- Server --------------------------------------------------------------------------------------
 
 // Whom a call comes from, as TLS has shown it; nothing that the caller wrote counts.
 struct RpcPeer {
@@ -260,7 +260,7 @@ class RpcServer {
   [[nodiscard]] virtual Pending Stop(Instant deadline, Task done) = 0;
 };
 
-// --- Client ---------------------------------------------------------------------------------------
+// --- Client --------------------------------------------------------------------------------------
 
 // State        Next                      When
 // kIdle        kResolving, kGone         Connect(); Close()

@@ -9,7 +9,7 @@
 
 namespace nstance::sim {
 
-// --- SimWire --------------------------------------------------------------------------------------
+// --- SimWire -------------------------------------------------------------------------------------
 
 void SimWire::Attach(SimEnd end, Loop& loop, SimWireUser& user) {
   Way& way = To(end);
@@ -84,7 +84,7 @@ void SimWire::Look(SimEnd end) {
   way.user->OnFrame(std::move(frame));
 }
 
-// --- SimNetwork -----------------------------------------------------------------------------------
+// --- SimNetwork ----------------------------------------------------------------------------------
 
 SimNetwork::SimNetwork(SimScheduler& scheduler, Options options)
     : loop_(scheduler, Timestamp()), prng_(scheduler.prng().Fork()), options_(options) {}

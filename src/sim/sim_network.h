@@ -39,7 +39,7 @@
 
 namespace nstance::sim {
 
-// --- What travels ---------------------------------------------------------------------------------
+// --- What travels --------------------------------------------------------------------------------
 
 using SimCallId = std::uint64_t;
 
@@ -91,7 +91,7 @@ using SimFrame =
     std::variant<SimConnect, SimAccepted, SimHeaders, SimResponseHead, SimData, SimHalfClose,
                  SimTrailers, SimReset, SimCredit, SimPing, SimPong, SimGoAway, SimClosed>;
 
-// --- One connection -------------------------------------------------------------------------------
+// --- One connection ------------------------------------------------------------------------------
 
 enum class SimEnd : std::uint8_t { kClient, kServer };
 
@@ -152,7 +152,7 @@ class SimWire final : public std::enable_shared_from_this<SimWire> {
   std::array<Way, 2> ways_;           // By the end that they lead to.
 };
 
-// --- All connections ------------------------------------------------------------------------------
+// --- All connections -----------------------------------------------------------------------------
 
 // Somebody who accepts connections.
 class SimListener {

@@ -174,7 +174,7 @@ class ServerCallHandle final : public RpcServerCall {
 
 }  // namespace
 
-// --- SimServerConnection: frames ------------------------------------------------------------------
+// --- SimServerConnection: frames -----------------------------------------------------------------
 
 void SimServerConnection::OnFrame(SimFrame frame) {
   const auto self = shared_from_this();
@@ -334,7 +334,7 @@ void SimServerConnection::OnCredit(SimCallId id) {
       [call] { CallEvent(call->events.drained, [&] { return !call->abandoned; }); });
 }
 
-// --- SimServerConnection: verbs -------------------------------------------------------------------
+// --- SimServerConnection: verbs ------------------------------------------------------------------
 
 void SimServerConnection::SendHead(const CallPtr& call) {
   if (call->head_sent) return;
@@ -376,7 +376,7 @@ void SimServerConnection::Drop(const CallPtr& call) {
   call->events = {};
 }
 
-// --- SimServerConnection: ends --------------------------------------------------------------------
+// --- SimServerConnection: ends -------------------------------------------------------------------
 
 void SimServerConnection::Cancel(const CallPtr& call, const Error& why, Client client) {
   calls_.erase(call->id);
@@ -449,7 +449,7 @@ void SimServerConnection::Abandon() {
   wire_->Detach(SimEnd::kServer);
 }
 
-// --- SimServerConnection: facts -------------------------------------------------------------------
+// --- SimServerConnection: facts ------------------------------------------------------------------
 
 bool SimServerConnection::Is(const RpcConnectionsOf& whose) const {
   if (!identity_ || !*identity_) return false;
@@ -468,7 +468,7 @@ std::size_t SimServerConnection::Count(RpcLimitsClass limits) const {
       calls_, [&](const auto& entry) { return entry.second->info.policy->limits == limits; }));
 }
 
-// --- SimRpcServer ---------------------------------------------------------------------------------
+// --- SimRpcServer --------------------------------------------------------------------------------
 
 SimRpcServer::SimRpcServer(SimNetwork& network, Loop& loop, Options options)
     : network_(network), loop_(loop), options_(std::move(options)) {}

@@ -105,7 +105,7 @@ std::span<const RpcMethod> ContractMethods() {
   return methods;
 }
 
-// --- ContractAuthority ----------------------------------------------------------------------------
+// --- ContractAuthority ---------------------------------------------------------------------------
 
 ContractAuthority::ContractAuthority(Timestamp now, std::uint8_t number)
     : issued_at_(now - Duration::Hours(1)), number_(number) {
@@ -171,7 +171,7 @@ RpcTls ContractAuthority::Nobody() {
   return material;
 }
 
-// --- The fixture ----------------------------------------------------------------------------------
+// --- The fixture ---------------------------------------------------------------------------------
 
 void RpcContractTest::SetUp() {
   world = GetParam().make();
@@ -270,7 +270,7 @@ Error RpcContractTest::ErrorOf(MadeChannel& channel, std::string_view path) {
   return call->error();
 }
 
-// --- Channels -------------------------------------------------------------------------------------
+// --- Channels ------------------------------------------------------------------------------------
 
 TEST_P(RpcContractTest, AChannelTellsItsStatesInOrder) {
   const auto channel = ConnectedAgent();
@@ -337,7 +337,7 @@ TEST_P(RpcContractTest, AClientWithoutACertificateIsUnauthenticated) {
   EXPECT_EQ(channel->why.error().code, Code::kUnauthenticated);
 }
 
-// --- Calls ----------------------------------------------------------------------------------------
+// --- Calls ---------------------------------------------------------------------------------------
 
 TEST_P(RpcContractTest, AUnaryCallCarriesRequestAndResponse) {
   const auto channel = ConnectedAgent();
@@ -498,7 +498,7 @@ TEST_P(RpcContractTest, StatusesKeepCodeAndTextAndTellTheOutcome) {
   }
 }
 
-// --- Ends -----------------------------------------------------------------------------------------
+// --- Ends ----------------------------------------------------------------------------------------
 
 TEST_P(RpcContractTest, AHandlerLearnsThatItsClientHasCancelled) {
   const auto channel = ConnectedAgent();
@@ -605,7 +605,7 @@ TEST_P(RpcContractTest, AnEventMayDestroyWhatItCameFrom) {
   EXPECT_EQ(channel->channel, nullptr);
 }
 
-// --- Back-pressure --------------------------------------------------------------------------------
+// --- Back-pressure -------------------------------------------------------------------------------
 
 // A sender that goes on whenever it may.
 template <class Call>
@@ -761,7 +761,7 @@ TEST_P(RpcContractTest, AGateMayHandACallOn) {
   EXPECT_THAT(handler->messages, ElementsAre("second", "third"));
 }
 
-// --- What is refused before a handler -------------------------------------------------------------
+// --- What is refused before a handler ------------------------------------------------------------
 
 TEST_P(RpcContractTest, AMethodThatIsNotOfferedHereIsUnimplemented) {
   const auto channel = ConnectedAgent();
@@ -843,7 +843,7 @@ TEST_P(RpcContractTest, CallsInFlightAreLimitedPerInstance) {
   EXPECT_NE(NextServed(), nullptr) << "room is given back";
 }
 
-// --- The owner's verbs ----------------------------------------------------------------------------
+// --- The owner's verbs ---------------------------------------------------------------------------
 
 TEST_P(RpcContractTest, ConnectionsOfAnIdentityAreClosedAndNoOthers) {
   const auto one = ConnectedAgent(1);

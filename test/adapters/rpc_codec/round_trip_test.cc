@@ -104,7 +104,7 @@ TEST(RoundTrip, AMessageIsEncodedOnceForAllWatchers) {
   EXPECT_EQ(EncodeShared(codec, copy), bytes);
 }
 
-// --- By name --------------------------------------------------------------------------------------
+// --- By name -------------------------------------------------------------------------------------
 
 TEST(RoundTrip, AReportReadsByName) {
   v1::HealthReportRequest in;
@@ -282,7 +282,7 @@ TEST(RoundTrip, TheSubjectOfExplainIsOneOfTwo) {
             (api::ExplainRequest{.subject = api::ExplainRequest::InstanceId{.text = "i"}}));
 }
 
-// --- Lenient and strict ---------------------------------------------------------------------------
+// --- Lenient and strict --------------------------------------------------------------------------
 
 TEST(RoundTrip, AnEnumValueFromTheFutureIsUnknown) {
   v1::ListInstancesRequest in;
