@@ -84,7 +84,7 @@ class Channel final : public SimWireUser, public std::enable_shared_from_this<Ch
   // The holder is gone: nobody is told anything.
   void Abandon() {
     events_ = {};
-    for (const auto& [id, call] : calls_) {
+    for (const CallPtr& call : Started()) {
       call->ended = true;
       call->teller->Stop();
       call->events = {};
@@ -100,6 +100,8 @@ class Channel final : public SimWireUser, public std::enable_shared_from_this<Ch
     auto call = std::make_shared<ClientCall>(deps_.loop, next_call_++, path,
                                              row == nullptr ? RpcKind::kBidirectional : row->kind);
     call->events = std::move(events);
+    std::erase_if(started_, [](const auto& weak) { return weak.expired(); });
+    started_.push_back(call);
     if (told_ != RpcChannelState::kReady || phase_ != RpcChannelState::kReady || going_away_) {
       EndCall(call, {.status = Fail(Unavailable("not connected"))});
       return call;
@@ -259,10 +261,8 @@ class Channel final : public SimWireUser, public std::enable_shared_from_this<Ch
     }
     // Behind the messages that came before, which the holder may not have taken yet.
     calls_.erase(call->id);
-    std::erase_if(ending_, [](const auto& weak) { return weak.expired(); });
     call->ended = true;
     call->deadline.Cancel();
-    ending_.push_back(call);
     call->teller->Tell([call, end = RpcEnd{.status = std::move(status),
                                            .metadata = call->metadata,
                                            .trailing = std::move(trailers.trailing)}]() mutable {
@@ -306,11 +306,13 @@ class Channel final : public SimWireUser, public std::enable_shared_from_this<Ch
     wire_->Detach(SimEnd::kClient);
   }
 
-  // Ends that have come and are not told yet go before the channel's own.
-  void FlushEnds() {
-    for (const auto& weak : std::exchange(ending_, {})) {
-      if (const CallPtr call = weak.lock()) call->teller->Flush();
+  // All calls that are still held, ended or not.
+  [[nodiscard]] std::vector<CallPtr> Started() const {
+    std::vector<CallPtr> held;
+    for (const auto& weak : started_) {
+      if (CallPtr call = weak.lock()) held.push_back(std::move(call));
     }
+    return held;
   }
 
   // The end of the connection: all calls end, then the state is told, all in one turn.
@@ -329,7 +331,8 @@ class Channel final : public SimWireUser, public std::enable_shared_from_this<Ch
     }
     // Deferred: this may run inside a verb.
     teller_->Tell([this, self = shared_from_this(), calls = std::move(calls), why, for_calls] {
-      FlushEnds();
+      // Ends that have come and are not told yet go before the channel's own.
+      for (const CallPtr& call : Started()) call->teller->Flush();
       for (const CallPtr& call : calls) {
         TellEnd(call, {.status = Fail(for_calls), .metadata = call->metadata});
       }
@@ -352,7 +355,7 @@ class Channel final : public SimWireUser, public std::enable_shared_from_this<Ch
   std::unique_ptr<SimKeepalive> keepalive_;
   bool going_away_ = false;
   std::map<SimCallId, CallPtr> calls_;
-  std::vector<std::weak_ptr<ClientCall>> ending_;  // Their end has come; perhaps not yet told.
+  std::vector<std::weak_ptr<ClientCall>> started_;
   SimCallId next_call_ = 1;
 };
 

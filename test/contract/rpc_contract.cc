@@ -256,7 +256,9 @@ ServedCall* RpcContractTest::NextServed() {
 std::pair<std::unique_ptr<MadeCall>, ServedCall*> RpcContractTest::Stream(MadeChannel& channel,
                                                                           std::string_view path) {
   auto call = Start(channel, path);
-  if (path == kServerStream) EXPECT_EQ(call->Send("request"), RpcSend::kTaken);
+  if (path == kServerStream) {
+    EXPECT_EQ(call->Send("request"), RpcSend::kTaken);
+  }
   ServedCall* handler = NextServed();
   EXPECT_NE(handler, nullptr);
   return {std::move(call), handler};

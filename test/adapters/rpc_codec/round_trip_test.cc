@@ -41,7 +41,7 @@ template <class Struct>
 Struct Decoded(const google::protobuf::Message& message) {
   const auto decoded = CodecOf(message.GetDescriptor()->full_name()).decode(BytesOf(message), {});
   CHECK(decoded.has_value(), "{}", decoded.error().message);
-  const Struct* value = decoded->As<Struct>();
+  const Struct* value = decoded->template As<Struct>();
   CHECK(value != nullptr);
   return *value;
 }
