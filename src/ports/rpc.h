@@ -25,8 +25,9 @@
 //
 // Back-pressure, the same on both sides. Send() takes a message whole while the queue is below its
 // limit and says when that made it full; then the sender stops until `drained`, which comes once
-// per "full". The receiver's Pause() withholds messages and the half-close until Resume() (not the
-// end or a cancellation); the sender then fills up and stops.
+// per "full". The receiver's Pause() withholds messages and what follows them in order (the
+// half-close, the end by Finish()) until Resume(); every other end comes all the same. The sender
+// then fills up and stops.
 //
 // The end. A server's Finish(), with its status and trailing metadata, is delivered after all
 // messages sent before. Anything else that ends a call (reset, deadline, lost connection, a closed
@@ -71,7 +72,7 @@
 
 namespace nstance {
 
-// --- Both sides -----------------------------------------------------------------------------------
+// --- Both sides ----------------------------------------------------------------------------------
 
 struct RpcMetadataEntry {
   std::string name = {};   // Lower case; a name that ends in `-bin` has any bytes as its value.
@@ -90,6 +91,23 @@ using RpcMetadata = std::vector<RpcMetadataEntry>;
     if (entry.name == name) return &entry.value;
   }
   return nullptr;
+}
+
+// What a status that the server gave says about the effect of the call.
+[[nodiscard]] constexpr Outcome OutcomeOfRpcStatus(Code code) {
+  switch (code) {
+    case Code::kInvalidArgument:
+    case Code::kNotFound:
+    case Code::kAlreadyExists:
+    case Code::kPermissionDenied:
+    case Code::kUnauthenticated:
+    case Code::kFailedPrecondition:
+    case Code::kResourceExhausted:
+    case Code::kAborted:
+    case Code::kUnimplemented:
+    case Code::kOutOfRange: return Outcome::kNotDone;
+    default: return Outcome::kMaybeDone;
+  }
 }
 
 enum class RpcSend : std::uint8_t {
@@ -116,7 +134,7 @@ struct RpcTlsMaterial {
 };
 using RpcTls = std::shared_ptr<const RpcTlsMaterial>;
 
-// --- Server ---------------------------------------------------------------------------------------
+// --- Server --------------------------------------------------------------------------------------
 
 // Whom a call comes from, as TLS has shown it; nothing that the caller wrote counts.
 struct RpcPeer {
@@ -176,7 +194,8 @@ class RpcServerCall {
   // also ends the client's sending. REQUIRES: not called before; on success a method with a single
   // response has sent it.
   virtual void Finish(Status status, RpcMetadata trailing) = 0;
-  void Finish(Status status) { Finish(std::move(status), {}); }
+  // Not inlined: GCC 12 would take the error of a success for an uninitialised one.
+  [[gnu::noinline]] void Finish(Status status) { Finish(std::move(status), {}); }
 
   virtual void Pause() = 0;
   virtual void Resume() = 0;
@@ -242,7 +261,7 @@ class RpcServer {
   [[nodiscard]] virtual Pending Stop(Instant deadline, Task done) = 0;
 };
 
-// --- Client ---------------------------------------------------------------------------------------
+// --- Client --------------------------------------------------------------------------------------
 
 // State        Next                      When
 // kIdle        kResolving, kGone         Connect(); Close()
@@ -296,7 +315,7 @@ class RpcCall {
 struct RpcChannelEvents {
   // Every change of state, in order. `why` is set for kGone: kUnauthenticated when the server
   // refused our certificate, kPermissionDenied when it is not who it should be, kUnavailable else.
-  // At kGone all calls have ended.
+  // Before kGone every call is told its end, unless it withholds it by Pause().
   std::move_only_function<void(RpcChannelState state, const Status& why)> state = {};
 };
 

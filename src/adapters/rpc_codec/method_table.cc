@@ -44,8 +44,7 @@ Status ParseInto(std::string_view bytes, pb::Message& message, const InputSource
   in.SetRecursionLimit(kMaxMessageDepth);
   if (message.ParseFromCodedStream(&in) && in.ConsumedEntireMessage()) return {};
   source.Bad("message");
-  return Fail(InvalidArgument(fmt::format("bytes are no {}: malformed, or text that is not UTF-8",
-                                          message.GetDescriptor()->name())));
+  return Fail(InvalidArgument(fmt::format("bytes are no {}", message.GetDescriptor()->name())));
 }
 
 Error Unsound(const std::string& problem, const InputSource& source) {

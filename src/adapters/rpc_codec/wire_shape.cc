@@ -8,6 +8,7 @@
 
 #include "adapters/rpc_codec/element_limits.h"
 #include "base/check.h"
+#include "base/text.h"
 
 namespace nstance::rpc_codec {
 namespace {
@@ -71,6 +72,7 @@ class WireWalker final {
   [[nodiscard]] static bool IsPacked(const Field& field, WireType type) {
     return field.count == WireShape::Count::kRepeated && type == WireType::kLength &&
            field.content != WireShape::Content::kText &&
+           field.content != WireShape::Content::kBytes &&
            field.content != WireShape::Content::kMessage;
   }
   [[nodiscard]] static bool Fits(const Field& field, WireType type);
@@ -142,6 +144,7 @@ bool WireWalker::Fits(const Field& field, WireType type) {
     case WireShape::Content::kFixed32: return type == WireType::kFixed32 || IsPacked(field, type);
     case WireShape::Content::kFixed64: return type == WireType::kFixed64 || IsPacked(field, type);
     case WireShape::Content::kText:
+    case WireShape::Content::kBytes:
     case WireShape::Content::kMessage: return type == WireType::kLength;
   }
   return false;
@@ -198,6 +201,9 @@ Status WireWalker::SkipUnknown(const Tag& tag, std::string_view& rest, int depth
 }
 
 Status WireWalker::WalkKnown(const Field& field, std::string_view content, int depth) {
+  if (field.content == WireShape::Content::kText && !IsValidUtf8(content)) {
+    return Fail(InvalidArgument(fmt::format("{}: text is not UTF-8", field.name)));
+  }
   if (field.content != WireShape::Content::kMessage) return {};
   if (depth >= kMaxMessageDepth) return Fail(TooDeep());
   if (field.count == WireShape::Count::kRepeated) {  // A new element begins with nothing.
@@ -240,7 +246,10 @@ WireShape::Field WireShape::Describe(const FieldDescriptor& descriptor, int dept
   field.name = descriptor.name();
   switch (descriptor.cpp_type()) {
     case FieldDescriptor::CPPTYPE_MESSAGE: field.content = Content::kMessage; break;
-    case FieldDescriptor::CPPTYPE_STRING: field.content = Content::kText; break;
+    case FieldDescriptor::CPPTYPE_STRING:
+      field.content =
+          descriptor.type() == FieldDescriptor::TYPE_BYTES ? Content::kBytes : Content::kText;
+      break;
     case FieldDescriptor::CPPTYPE_DOUBLE: field.content = Content::kFixed64; break;
     case FieldDescriptor::CPPTYPE_FLOAT: field.content = Content::kFixed32; break;
     default:

@@ -3,6 +3,7 @@
 // Tiny elements become large objects: two bytes of an empty element cost protobuf and us some
 // hundred. So the bytes are walked once, without allocating by what they claim, and refused when
 //   - they are malformed: cut, a length beyond the end, field number 0, an unknown wire type
+//   - text is not UTF-8 (protobuf would refuse it too, and write about it to standard error)
 //   - messages or groups nest deeper than 64
 //   - a repeated or map field has more elements than its limit (element_limits.h)
 //   - there are more than 131,072 elements and unknown fields altogether
@@ -48,7 +49,8 @@ class WireShape final {
     kVarint,
     kFixed32,
     kFixed64,
-    kText,  // Text or bytes.
+    kText,
+    kBytes,
     kMessage,
   };
   enum class Count : std::uint8_t { kSingle, kRepeated };
