@@ -70,6 +70,7 @@ IoThread::IoThread(std::shared_ptr<ServerShared> shared, unsigned number, Hooks 
   for (const RpcPort port : {RpcPort::kRegistration, RpcPort::kAgent, RpcPort::kOperator}) {
     rules_.emplace(port, RulesOf(port));
   }
+  rules_.at(RpcPort::kRegistration).session = shared_->registration_session;
   thread_ = std::thread([this] { loop_.Run(); });
 }
 

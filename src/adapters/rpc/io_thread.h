@@ -36,6 +36,7 @@ struct ServerShared {
   std::span<const RpcPolicyRow> policy;
   log::Logger logger;
   std::unique_ptr<Admission> admission;
+  SessionLimits registration_session = kRegistrationLimits;
 };
 
 // A listener's TLS for both kinds of ports.

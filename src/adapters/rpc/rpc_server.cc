@@ -99,7 +99,8 @@ class SocketRpcServer::Core final : public std::enable_shared_from_this<Core> {
             ServerShared{.methods = setup.methods,
                          .policy = setup.policy,
                          .logger = setup.logger,
-                         .admission = std::make_unique<Admission>(setup.limits)})) {}
+                         .admission = std::make_unique<Admission>(setup.limits),
+                         .registration_session = setup.registration_session})) {}
 
   [[nodiscard]] Status SetTls(RpcTls material) {
     ASSIGN_OR_RETURN(auto anonymous, TlsContext::ForServer(material, ClientCertificates::kNone));

@@ -16,6 +16,7 @@
 #include <span>
 
 #include "adapters/rpc/admission.h"
+#include "adapters/rpc/h2_limits.h"
 #include "base/log.h"
 #include "base/metrics.h"
 #include "ports/loop.h"
@@ -32,6 +33,9 @@ struct RpcServerSetup {
   log::Logger logger;
   AdmissionLimits limits = {};
   unsigned io_threads = 1;
+  // Of each connection to the registration port, the only one that asks for no certificate. Other
+  // people's test programs, which show none, may need more than strangers get.
+  SessionLimits registration_session = kRegistrationLimits;
 };
 
 class SocketRpcServer final : public RpcServer {

@@ -195,8 +195,8 @@ bool ServerConnection::StillTrusted(const TlsContext& context) {
 // --- Calls --------------------------------------------------------------------------------------
 
 Result<const RpcPolicyRow*> ServerConnection::Judge(const std::string& path) const {
-  const RpcPolicyRow* row = FindRpcPolicy(host_.policy, path);
-  if (row == nullptr || row->port != rules_.port || row->offer == RpcOffer::kNotOffered) {
+  const RpcPolicyRow* row = FindRpcPolicy(host_.policy, path, rules_.port);
+  if (row == nullptr || row->offer == RpcOffer::kNotOffered) {
     return nstance::Fail(Unimplemented(fmt::format("there is no method {} here", Quote(path))));
   }
   if (identity_error_) return nstance::Fail(*identity_error_);
