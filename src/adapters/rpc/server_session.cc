@@ -116,6 +116,7 @@ void ServerSession::AnswerHttp(StreamId stream, std::string_view status, std::st
   made.told = false;
   made.response_begun = true;
   made.body = text;
+  made.plain = true;
   std::vector<H2Header> headers = {{.name = ":status", .value = status},
                                    {.name = "content-type", .value = "text/plain"}};
   if (status == "405") headers.push_back({.name = "allow", .value = "POST"});
@@ -340,8 +341,13 @@ void ServerSession::OnEndSent(StreamId id) {
   Stream* stream = Find(id);
   if (stream == nullptr) return;
   stream->end_sent = true;
+  if (stream->peer_ended) return;
   // Only now: a reset that is submitted earlier would swallow the trailers.
-  if (!stream->peer_ended) h2_.Reset(id, H2Code::kNoError);
+  if (!stream->plain) return h2_.Reset(id, H2Code::kNoError);
+  // Plain HTTP clients take a reset while they are sending for a failure. What they still send is
+  // dropped, and bounded by the window, which stays shut.
+  stream->deadline = now_ + kAnswerLinger;
+  deadlines_.emplace(stream->deadline, id);
 }
 
 void ServerSession::OnClosed(StreamId id, H2Code code) {
@@ -413,6 +419,11 @@ void ServerSession::OnTime(Instant now) {
     const StreamId id = deadlines_.begin()->second;
     Stream* stream = Find(id);
     CHECK(stream != nullptr, "stream {}", id);
+    if (stream->plain) {
+      ForgetDeadline(id, *stream);
+      h2_.Reset(id, H2Code::kNoError);
+      continue;
+    }
     EndCall(id, *stream, DeadlineExceeded("the call took longer than its deadline"), Tell::kYes);
   }
   if (queued_streams_ > 0 && stall_check_ <= now) CheckStalls();

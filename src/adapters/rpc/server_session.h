@@ -5,7 +5,8 @@
 // Calls are named by their stream id; verbs for a call that is gone do nothing.
 //
 // Guarantees, each held by a test:
-//   - requests that are no gRPC get HTTP 405 or 415 with a short text
+//   - requests that are no gRPC get HTTP 405 or 415 with a short text; their client may finish what
+//     it sends, for kAnswerLinger, before the stream is reset
 //   - OnMessage() and OnHalfClose() come in the order sent; after OnCancelled() or Finish() nothing
 //     comes for that call but OnGone()
 //   - a method with a single request that gets none or two ends with UNIMPLEMENTED
@@ -38,6 +39,8 @@
 #include "core/rpc_policy.h"
 
 namespace nstance::grpc {
+
+inline constexpr Duration kAnswerLinger = Duration::Seconds(1);
 
 struct RequestHead {
   std::string path;
@@ -122,7 +125,8 @@ class ServerSession final : private H2Handler {
     bool half_close_told = false;
     bool owes_drained = false;
     bool end_sent = false;
-    std::string body;  // Of an answer that is no gRPC.
+    std::string body;    // Of an answer that is no gRPC.
+    bool plain = false;  // The answer is no gRPC.
   };
   using Streams = std::unordered_map<StreamId, std::unique_ptr<Stream>>;
 

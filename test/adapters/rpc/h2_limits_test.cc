@@ -238,8 +238,33 @@ TEST_F(RawServerTest, OtherMethodsAndContentTypesGetAShortText) {
   EXPECT_THAT(bodies, testing::ElementsAre(HasSubstr("POST"), HasSubstr("application/grpc"),
                                            HasSubstr("application/grpc")));
   EXPECT_TRUE(handler_.log.empty());
+  now_ = now_ + kAnswerLinger;
+  server_.OnTime(now_);
+  Write(RawFrame{.type = FrameType::kUnknown});
   EXPECT_EQ(ResetCode(3), 0) << "the client had not ended";
   EXPECT_EQ(ResetCode(1), -1);
+  EXPECT_EQ(server_.calls(), 0U);
+}
+
+// curl takes a reset while it is still sending for a failure and shows nothing of the answer.
+TEST_F(RawServerTest, AnHttpAnswerIsResetOnlyWhenTheClientDoesNotFinish) {
+  const std::string fields = LiteralField(":method", "POST") + LiteralField(":scheme", "https") +
+                             LiteralField(":path", "/") + LiteralField(":authority", "test") +
+                             LiteralField("content-type", "text/plain");
+  Request(1, fields);
+  EXPECT_TRUE(Answered(1));
+  EXPECT_EQ(ResetCode(1), -1);
+  Write(RawFrame{
+      .type = FrameType::kData, .flags = test::kEndStream, .stream = 1, .payload = "the rest"});
+  EXPECT_EQ(server_.calls(), 0U);
+  EXPECT_EQ(server_.NextDue(), Instant::Never());
+  Request(3, fields);
+  EXPECT_EQ(server_.NextDue(), now_ + kAnswerLinger);
+  now_ = now_ + kAnswerLinger;
+  server_.OnTime(now_);
+  Write(RawFrame{.type = FrameType::kUnknown});
+  EXPECT_EQ(ResetCode(1), -1) << "the first one ended as it should";
+  EXPECT_EQ(ResetCode(3), 0);
   EXPECT_EQ(server_.calls(), 0U);
 }
 

@@ -50,11 +50,14 @@ TEST_F(RpcPeersTest, SClientGetsTls13WithH2AndNothingOlder) {
   EXPECT_THAT(other.err + other.out, HasSubstr("no application protocol"));
 }
 
-// Neither TLS nor its server may let one through that offers no protocol at all: OpenSSL would.
+// OpenSSL lets a client through that offers no protocol at all; the server looks again after the
+// handshake and hangs up.
 TEST_F(RpcPeersTest, SClientWithoutAlpnIsRefused) {
-  const ProcessOutput none = Run({"openssl", "s_client", "-connect", Target(), "-tls1_3"});
-  EXPECT_THAT(none.out, Not(HasSubstr("ALPN protocol: h2")));
-  EXPECT_THAT(none.err + none.out, HasSubstr("no application protocol"));
+  const ProcessOutput none =
+      Run({"openssl", "s_client", "-connect", Target(), "-tls1_3", "-ign_eof"});
+  EXPECT_THAT(none.out, HasSubstr("No ALPN negotiated"));
+  EXPECT_NE(none.exit_code, 0);
+  EXPECT_THAT(none.err, HasSubstr("unexpected eof while reading")) << none.ToString();
 }
 
 TEST_F(RpcPeersTest, SClientIsAskedForACertificateOnTheOtherPorts) {
@@ -64,7 +67,7 @@ TEST_F(RpcPeersTest, SClientIsAskedForACertificateOnTheOtherPorts) {
         Run({"openssl", "s_client", "-connect", "127.0.0.1:" + std::to_string(address.port),
              "-alpn", "h2", "-tls1_3", "-ign_eof"});
     EXPECT_THAT(none.err + none.out, HasSubstr("certificate required")) << RpcPortName(port);
-    EXPECT_THAT(none.out, HasSubstr("Requested Signature Algorithms: ED25519"))
+    EXPECT_THAT(none.out, HasSubstr("Requested Signature Algorithms: ed25519"))
         << "what we would verify, and nothing else";
   }
 }
@@ -82,13 +85,18 @@ TEST_F(RpcPeersTest, CurlGetsAnAnswerInHttp2) {
   EXPECT_EQ(json.out, "415");
 }
 
-// The server answers while the client still has most of its request to send.
-TEST_F(RpcPeersTest, CurlGetsTheAnswerToALongRequestToo) {
+// The server has answered before curl has sent its body, or while it does: a race that must not be
+// seen.
+TEST_F(RpcPeersTest, CurlGetsTheAnswerWhateverTheSizeOfItsRequest) {
   const nstance::test::TempDir folder;
-  const std::string body = folder.Write("body", std::string(1'000'000, 'x'));
-  const ProcessOutput post = Run({"curl", "-sk", "--http2", "--max-time", "60", "--data-binary",
-                                  "@" + body, "-w", " %{http_code}", "https://" + Target() + "/"});
-  EXPECT_EQ(post.out, "the content type of gRPC is application/grpc\n 415") << post.ToString();
+  for (const std::size_t size : {1U, 2U, 3U, 100U, 10'000U, 60'000U, 1'000'000U}) {
+    const std::string body = folder.Write("body", std::string(size, 'x'));
+    const ProcessOutput post =
+        Run({"curl", "-sk", "--http2", "--max-time", "60", "--data-binary", "@" + body, "-w",
+             " %{http_code}", "https://" + Target() + "/"});
+    EXPECT_EQ(post.out, "the content type of gRPC is application/grpc\n 415")
+        << size << " " << post.ToString();
+  }
 }
 
 TEST_F(RpcPeersTest, CurlIsRefusedWithOlderVersionsOfTlsAndHttp) {
@@ -99,13 +107,11 @@ TEST_F(RpcPeersTest, CurlIsRefusedWithOlderVersionsOfTlsAndHttp) {
   EXPECT_EQ(http.exit_code, 35) << http.ToString();
 }
 
-// gRPC by hand: one empty message in a call that the test server does not have.
+// gRPC by hand, for a method that is not there.
 TEST_F(RpcPeersTest, CurlSeesAStatusInTheHeaders) {
-  const nstance::test::TempDir folder;
-  const std::string body = folder.Write("body", std::string(5, '\0'));
   const ProcessOutput call =
       Run({"curl", "-sk", "--http2", "-D", "-", "-H", "content-type: application/grpc",
-           "--data-binary", "@" + body, "https://" + Target() + "/t.Agent/Missing"});
+           "--data-binary", "", "https://" + Target() + "/t.Agent/Missing"});
   EXPECT_THAT(call.out, HasSubstr("HTTP/2 200"));
   EXPECT_THAT(call.out, HasSubstr("grpc-status: 12"));
 }
