@@ -164,7 +164,7 @@ void ReflectionService::Accept(std::unique_ptr<RpcServerCall> call) {
   CHECK(Owns(*call), "{}", call->info().policy->path);
   const std::uint64_t id = next_++;
   RpcServerCall& taken = *calls_.emplace(id, std::move(call)).first->second;
-  taken.Listen({.message = [this, id](RpcMessage message) { OnMessage(id, message); },
+  taken.Listen({.message = [this, id](const RpcMessage& message) { OnMessage(id, message); },
                 .half_close = [this, id] { OnHalfClose(id); },
                 .cancelled = [this, id](const Error& /*why*/) { calls_.erase(id); },
                 .drained = [this, id] { OnDrained(id); }});
