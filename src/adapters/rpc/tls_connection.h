@@ -107,6 +107,8 @@ class TlsConnection final {
   [[nodiscard]] TlsSession& tls() { return tls_; }
   // Since when the connection has been silent.
   [[nodiscard]] Instant last_read() const { return last_read_; }
+  // Since when the kernel has taken nothing of what waits to be sent.
+  [[nodiscard]] std::optional<Instant> stuck_since() const { return stuck_since_; }
   // Whether TLS has answered the other side's hello.
   [[nodiscard]] bool hello_answered() const { return hello_answered_; }
 
@@ -135,6 +137,7 @@ class TlsConnection final {
   Bytes out_;
   std::size_t out_offset_ = 0;
   Instant last_read_;
+  std::optional<Instant> stuck_since_;
   Pending linger_timer_;
   std::size_t dropped_ = 0;
   bool reading_ = true;
