@@ -80,8 +80,7 @@ struct H2Callbacks {
   static int InvalidHeader(nghttp2_session* /*native*/, const nghttp2_frame* /*frame*/,
                            const std::uint8_t* /*name*/, std::size_t /*name_size*/,
                            const std::uint8_t* /*value*/, std::size_t /*value_size*/,
-                           std::uint8_t /*flags*/, void* user) {
-    Of(user).source_.Bad("h2_header");
+                           std::uint8_t /*flags*/, void* /*user*/) {
     return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;  // Resets the stream.
   }
 
@@ -144,6 +143,7 @@ struct H2Callbacks {
       const bool refused = frame->rst_stream.error_code == NGHTTP2_REFUSED_STREAM &&
                            nghttp2_session_find_stream(native, stream) == nullptr;
       if (refused) self.source_.Limit("h2_streams");
+      if (frame->rst_stream.error_code != NGHTTP2_REFUSED_STREAM) self.source_.Bad("h2_stream");
       self.CountRate(Rate::kReset, 1, self.now_);
     } else if (frame->hd.type == NGHTTP2_GOAWAY) {
       self.TakeOwnGoaway(frame->goaway.error_code,

@@ -75,6 +75,17 @@ Result<Descriptor> Bind(const RpcAddress& address) {
   return socket;
 }
 
+// Each thread holds its part of what a port may have waiting.
+RulesOfListeners Shared(RulesOfListeners rules, std::size_t threads) {
+  for (ListenerRules* port : {&rules.agent, &rules.operators}) {
+    for (std::size_t* limit :
+         {&port->max_waiting_client, &port->max_waiting_per_address, &port->max_waiting_us}) {
+      *limit = std::max<std::size_t>(*limit / threads, 1);
+    }
+  }
+  return rules;
+}
+
 // Runs `done` on the loop unless the Pending went first.
 struct Answer {
   Task done;
@@ -100,7 +111,7 @@ class SocketRpcServer::Core final : public std::enable_shared_from_this<Core> {
                          .policy = setup.policy,
                          .logger = setup.logger,
                          .admission = std::make_unique<Admission>(setup.limits),
-                         .rules = setup.rules})) {
+                         .rules = Shared(setup.rules, std::max(setup.io_threads, 1U))})) {
     for (const RpcPolicyRow& row : setup.policy) {
       const RpcMethod* method = FindRpcMethod(setup.methods, row.path);
       CHECK(row.offer == RpcOffer::kNotOffered || (method != nullptr && method->kind == row.kind),

@@ -197,11 +197,16 @@ bool ServerConnection::StillTrusted(const TlsContext& context) {
 Result<const RpcPolicyRow*> ServerConnection::Judge(const std::string& path) const {
   const RpcPolicyRow* row = FindRpcPolicy(host_.policy, path);
   if (row == nullptr || row->port != rules_.port || row->offer == RpcOffer::kNotOffered) {
+    if (row == nullptr) host_.source.Bad("rpc_path");
     return nstance::Fail(Unimplemented(fmt::format("there is no method {} here", Quote(path))));
   }
-  if (identity_error_) return nstance::Fail(*identity_error_);
+  if (identity_error_) {
+    host_.source.Bad("rpc_identity");
+    return nstance::Fail(*identity_error_);
+  }
   const auto role = identity_ ? std::optional(identity_->role) : std::nullopt;
   if (!Admits(*row, role)) {
+    host_.source.Bad("rpc_role");
     return nstance::Fail(PermissionDenied("the certificate's role may not call this method"));
   }
   return row;

@@ -98,10 +98,7 @@ void ServerSession::OnHeaders(StreamId stream, const H2Block& block) {
     source_.Bad("content_type");
     return AnswerHttp(stream, "415", "the content type of gRPC is application/grpc\n");
   }
-  if (raw.scheme != "https") {
-    source_.Bad("http_scheme");
-    return h2_.Reset(stream, H2Code::kProtocolError);
-  }
+  if (raw.scheme != "https") return h2_.Reset(stream, H2Code::kProtocolError);
   Result<RequestHead> head = ToRequest(raw, block.headers);
   if (!head.has_value()) {
     if (head.error().code == Code::kInvalidArgument) source_.Bad("grpc_headers");
