@@ -7,8 +7,8 @@
 //     CONTINUATIONs
 //   - the rates of h2_limits.h; PINGs that come too often (`too_many_pings`, as gRPC has it)
 //   - (server) more than 1,000 frames that wait because the other side does not read
-//   - a request on a stream id below an earlier one that was never used, and a WINDOW_UPDATE of 0 on
-//     any stream (nghttp2 would ignore them on closed ones)
+//   - a request on a stream id below an earlier one that was never used, and a WINDOW_UPDATE of 0
+//     on any stream (nghttp2 would ignore them on closed ones)
 // After such an end input is dropped; Collect() still gives what is to be written, then closing()
 // tells the owner to close.
 //

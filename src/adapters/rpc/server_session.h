@@ -12,8 +12,8 @@
 //   - a call that ends before the client has half-closed is reset with NO_ERROR, after its trailers
 //     were written
 //   - the end of a call needs no window: a client that gives none is told all the same
-//   - stream credit is withheld while a call pauses or the connection is held up; bytes of unfinished
-//     messages are bounded over all streams together
+//   - stream credit is withheld while a call pauses or the connection is held up; bytes of
+//     unfinished messages are bounded over all streams together
 //
 // Time: every call that may need it takes `now`; OnTime() must be called at NextDue().
 #pragma once

@@ -295,6 +295,11 @@ void TlsConnection::Drop() {
 
 void TlsConnection::Finish() {
   state_ = State::kClosed;
+  if (stuck_since_) {
+    // Nobody reads: what the kernel still holds is dropped with the socket.
+    const linger at_once{.l_onoff = 1, .l_linger = 0};
+    setsockopt(socket_.get(), SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
+  }
   watch_.reset();
   linger_timer_.Cancel();
   socket_ = Descriptor();

@@ -6,7 +6,8 @@
 //
 // Closing lingers: what there is to say (an alert, GOAWAY) is sent, our sending side is shut down,
 // and at most 64 KiB or 1 s of input are read and dropped before the socket goes; otherwise the
-// kernel's reset could destroy what we said.
+// kernel's reset could destroy what we said. A peer that reads nothing is reset, so that the kernel
+// holds nothing for it either.
 //
 // State         Next                       When
 // kConnecting   kHandshaking, kClosed      client only: the TCP connection is up; refused

@@ -448,6 +448,50 @@ TEST_F(RpcAbuseTest, BI57_CompressedMessagesAreRefusedUnopened) {
   EXPECT_LT(peak_, 4 * kMiB);
 }
 
+TEST_F(RpcAbuseTest, BI56_MessagesThatTheLoopHasNotTakenAreBounded) {
+  // The loop does nothing meanwhile; a PING that is answered says that all was read.
+  RawTlsClient client(agents_, {.identity = IdentityOf(Who::kAgent)});
+  ASSERT_TRUE(client.open());
+  client.Write(test::ClientOpening());
+  const std::size_t before = test::Decoded();
+  client.Request(1, test::kEcho);
+  Bytes frames;
+  for (int i = 0; i < 1'000; ++i) {
+    AppendFrame(frames,
+                {.type = FrameType::kData, .stream = 1, .payload = std::string("\0\0\0\0\1x", 6)});
+  }
+  AppendFrame(frames, {.type = FrameType::kPing, .payload = std::string(8, 'p')});
+  client.Write(frames);
+  ASSERT_TRUE(client.ReadUntil([&] {
+    return std::ranges::any_of(client.frames(), [](const RawFrame& frame) {
+      return frame.type == FrameType::kPing && frame.flags == test::kAck;
+    });
+  }));
+  EXPECT_EQ(test::Decoded() - before, kMaxUntaken);
+  ASSERT_TRUE(Until([&] { return !handlers_.empty() && handlers_[0]->bytes == 1'000; }))
+      << "none is lost";
+}
+
+TEST_F(RpcAbuseTest, BI56_WhatAllConnectionsHoldForTheLoopIsBounded) {
+  RawTlsClient client(agents_, {.identity = IdentityOf(Who::kAgent)});
+  ASSERT_TRUE(client.open());
+  client.Write(test::ClientOpening());
+  std::uint32_t stream = 1;
+  for (int i = 0; i < 5; ++i, stream += 2) {
+    client.Request(stream, test::kEcho);
+    client.Message(stream, "heavy", 0);  // Says that it takes a fourth of what is allowed.
+  }
+  EXPECT_EQ(client.StatusOf(stream - 2), kResourceExhausted);
+  EXPECT_EQ(client.HeaderOf(stream - 4, "grpc-status"), "");
+  ASSERT_TRUE(Until([&] { return handlers_.size() == 5; }));
+  EXPECT_EQ(LimitHits("rpc_untaken_bytes"), 1U);
+  Attack([&] {
+    client.Request(stream, test::kEcho);
+    client.Message(stream, "heavy");
+    EXPECT_EQ(client.StatusOf(stream), 0) << "they have been taken";
+  });
+}
+
 // --- Headers ------------------------------------------------------------------------------------
 
 TEST_F(RpcAbuseTest, BI58_TimeoutsAreClampedExceededOrInvalid) {
