@@ -46,8 +46,8 @@ api::HealthReportRequest SampleReport() {
   report.count = 4'711;
   report.uptime = "123h4m5s";
   report.metrics = SampleMetrics();
-  for (const char* name : {"ca.crt", "kubelet.crt", "kubelet.key", "kubelet.conf", "node.env",
-                           "registry.json"}) {
+  for (const char* name :
+       {"ca.crt", "kubelet.crt", "kubelet.key", "kubelet.conf", "node.env", "registry.json"}) {
     report.files.emplace(name, api::FileStatus{.status = at - Duration::Hours(1)});
   }
   report.config_hash = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08";
@@ -62,7 +62,8 @@ api::HealthReportRequest SampleReport() {
 
 BenchAgent::BenchAgent(RpcDialer& dialer, RpcAddress server, RpcTls tls)
     : channel_(dialer.Dial(
-          {.address = std::move(server), .tls = std::move(tls),
+          {.address = std::move(server),
+           .tls = std::move(tls),
            // Every side has to do the same work: no pings of the client.
            .ping_after = Duration::Hours(10)},
           {.state = [this](RpcChannelState state, const Status& why) { OnState(state, why); }})) {}
@@ -83,10 +84,10 @@ void BenchAgent::OnState(RpcChannelState state, const Status& why) {
 
 void BenchAgent::StartStreams() {
   const auto start = [this](std::string_view path) {
-    return channel_->Start(path, {}, {.end = [](const RpcEnd& end) {
-                             Die("stream ended: " +
-                                 (end.status.has_value() ? "OK" : end.status.error().message));
-                           }});
+    return channel_->Start(
+        path, {}, {.end = [](const RpcEnd& end) {
+          Die("stream ended: " + (end.status.has_value() ? "OK" : end.status.error().message));
+        }});
   };
   reports_ = start(api::kSubmitHealthReport.path);
   keys_ = start(api::kReceiveKeyRequests.path);

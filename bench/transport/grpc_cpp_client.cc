@@ -45,8 +45,8 @@ int main(int argc, char** argv) {
   const grpc::SslCredentialsOptions tls = {.pem_root_certs = ReadFile(folder + "/ca.pem"),
                                            .pem_private_key = ReadFile(folder + "/agent.key"),
                                            .pem_cert_chain = ReadFile(folder + "/agent.pem")};
-  const auto channel = grpc::CreateChannel(std::string("127.0.0.1:") + argv[2],
-                                           grpc::SslCredentials(tls));
+  const auto channel =
+      grpc::CreateChannel(std::string("127.0.0.1:") + argv[2], grpc::SslCredentials(tls));
   if (!channel->WaitForConnected(std::chrono::system_clock::now() + std::chrono::seconds(10))) {
     return 1;
   }

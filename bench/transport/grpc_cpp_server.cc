@@ -58,8 +58,8 @@ class Agents final : public pb::AgentService::CallbackService {
       grpc::CallbackServerContext* /*context*/, const Empty* /*request*/) override {
     return new Silence<pb::KeyGenerationRequest>();
   }
-  grpc::ServerWriteReactor<pb::FileTransfer>* ReceiveFiles(
-      grpc::CallbackServerContext* /*context*/, const Empty* /*request*/) override {
+  grpc::ServerWriteReactor<pb::FileTransfer>* ReceiveFiles(grpc::CallbackServerContext* /*context*/,
+                                                           const Empty* /*request*/) override {
     return new Silence<pb::FileTransfer>();
   }
   grpc::ServerUnaryReactor* SubmitPublicKeys(grpc::CallbackServerContext* context,
@@ -80,8 +80,7 @@ class Agents final : public pb::AgentService::CallbackService {
 int main(int argc, char** argv) {
   if (argc != 2) return 2;
   const std::string folder = argv[1];
-  grpc::SslServerCredentialsOptions tls(
-      GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);
+  grpc::SslServerCredentialsOptions tls(GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);
   tls.pem_root_certs = ReadFile(folder + "/ca.pem");
   tls.pem_key_cert_pairs.push_back(
       {ReadFile(folder + "/server.key"), ReadFile(folder + "/server.pem")});

@@ -7,9 +7,9 @@
 //
 // `run` connects all agents with three streams each, prints `READY`, and obeys lines of its input
 // until that ends; each is answered by one line:
-//   reports SECONDS   one report per second and agent, evenly spaced, by a fixed schedule that does
-//                     not wait for the server:       REPORTS <sent> <latest, in ms, behind schedule>
-//   unary SECONDS     kUnaryAtOnce agents, each with one call under way:             UNARY <calls>
+//   reports SECONDS RATE   RATE reports per second and agent, evenly spaced, by a fixed schedule that
+//                          does not wait for the server:  REPORTS <sent> <ms behind schedule, at most>
+//   unary SECONDS          kUnaryAtOnce agents, each with one call under way:        UNARY <calls>
 // `handshakes` makes full mutual handshakes one after the other, each closed once the server has
 // taken it, and prints `HANDSHAKES <count>`.
 #include <unistd.h>
@@ -75,9 +75,13 @@ class Load final {
   }
 
   void Obey(std::string_view line) {
-    const std::size_t blank = line.find(' ');
-    const Duration window = Duration::Seconds(ToNumber(line.substr(blank + 1)));
-    if (line.starts_with("reports ")) return StartReports(window);
+    const std::string_view numbers = line.substr(std::min(line.find(' ') + 1, line.size()));
+    const Duration window = Duration::Seconds(ToNumber(numbers));
+    if (line.starts_with("reports ")) {
+      rate_ =
+          std::max(1U, ToNumber(numbers.substr(std::min(numbers.find(' ') + 1, numbers.size()))));
+      return StartReports(window);
+    }
     if (line.starts_with("unary ")) return StartUnary(window);
     Say("? unknown command");
   }
@@ -91,17 +95,18 @@ class Load final {
     });
   }
 
-  // Report number n is due at start + n / agents seconds.
+  // Report number n is due at start + n / (agents * rate) seconds.
   void StartReports(Duration window) {
     start_ = loop_.Now();
     sent_ = 0;
     latest_ = Duration();
-    total_ = static_cast<std::uint64_t>(window.nanoseconds() / 1'000'000'000) * agents_.size();
+    total_ =
+        static_cast<std::uint64_t>(window.nanoseconds() / 1'000'000'000) * agents_.size() * rate_;
     SendDue();
   }
   [[nodiscard]] Instant Due(std::uint64_t number) const {
-    return start_ + Duration::Nanoseconds(static_cast<std::int64_t>(
-                        number * (1'000'000'000 / agents_.size())));
+    return start_ + Duration::Nanoseconds(
+                        static_cast<std::int64_t>(number * (1'000'000'000 / agents_.size())));
   }
   void SendDue() {
     const Instant now = loop_.Now();
@@ -146,6 +151,7 @@ class Load final {
   std::uint64_t sent_ = 0;
   std::uint64_t total_ = 0;
   std::size_t calling_ = 0;
+  std::uint32_t rate_ = 1;
   Pending timer_;
 };
 

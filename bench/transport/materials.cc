@@ -62,10 +62,9 @@ InstanceId InstanceOf(std::uint32_t number) {
 
 crypto::Certificate IssueAgent(const crypto::CertificateAuthority& authority, std::uint32_t number,
                                const crypto::PublicKey& key, Timestamp now) {
-  return Must(authority.IssueClient(
-      crypto::AgentSubject{.tenant = Must(TenantId::Parse("bench")),
-                           .instance = InstanceOf(number)},
-      key, Terms(now)));
+  return Must(authority.IssueClient(crypto::AgentSubject{.tenant = Must(TenantId::Parse("bench")),
+                                                         .instance = InstanceOf(number)},
+                                    key, Terms(now)));
 }
 
 }  // namespace
