@@ -1,5 +1,5 @@
-// The side `grpc-c++` of the transport benchmark: Debian's gRPC C++ with the callback API. It parses
-// reports and does nothing else. Arguments and output as server_main.cc.
+// The side `grpc-c++` of the transport benchmark: Debian's gRPC C++ with the callback API. It
+// parses reports and does nothing else. Arguments and output as server_main.cc.
 #include <unistd.h>
 
 #include <array>

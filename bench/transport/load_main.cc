@@ -7,9 +7,9 @@
 //
 // `run` connects all agents with three streams each, prints `READY`, and obeys lines of its input
 // until that ends; each is answered by one line:
-//   reports SECONDS RATE   RATE reports per second and agent, evenly spaced, by a fixed schedule that
-//                          does not wait for the server:  REPORTS <sent> <ms behind schedule, at most>
-//   unary SECONDS          kUnaryAtOnce agents, each with one call under way:        UNARY <calls>
+//   reports SECONDS RATE   RATE reports per second and agent, evenly spaced, by a fixed schedule
+//                          that does not wait for the server. REPORTS <sent> <ms late, at most>
+//   unary SECONDS          kUnaryAtOnce agents, each with one call under way. UNARY <calls>
 // `handshakes` makes full mutual handshakes one after the other, each closed once the server has
 // taken it, and prints `HANDSHAKES <count>`.
 #include <unistd.h>
