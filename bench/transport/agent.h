@@ -11,7 +11,7 @@
 
 namespace nstance::bench {
 
-// A report of about 1 KiB, as an agent on a machine with four cores and six files sends it.
+// A report of 834 bytes, as an agent on a machine with four cores and six files sends it.
 [[nodiscard]] api::HealthReportRequest SampleReport();
 
 class BenchAgent final {
