@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <nghttp2/nghttp2.h>
 
+#include "adapters/rpc/h2_memory.h"
 #include "base/check.h"
 
 namespace nstance::grpc {
@@ -218,10 +219,10 @@ H2Session::H2Session(H2Side side, const SessionLimits& limits, H2Handler& handle
                      InputSource source)
     : side_(side), handler_(handler), source_(source) {
   const int made = side == H2Side::kServer
-                       ? nghttp2_session_server_new2(&native_, H2Callbacks::Table(), this,
-                                                     H2Callbacks::Options())
-                       : nghttp2_session_client_new2(&native_, H2Callbacks::Table(), this,
-                                                     H2Callbacks::Options());
+                       ? nghttp2_session_server_new3(&native_, H2Callbacks::Table(), this,
+                                                     H2Callbacks::Options(), H2Memory())
+                       : nghttp2_session_client_new3(&native_, H2Callbacks::Table(), this,
+                                                     H2Callbacks::Options(), H2Memory());
   CHECK(made == 0, "{}", nghttp2_strerror(made));
   if (side == H2Side::kServer) skip_ = NGHTTP2_CLIENT_MAGIC_LEN;
   SubmitSettings(limits);

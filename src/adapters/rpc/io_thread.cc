@@ -52,7 +52,8 @@ bool Matches(const ServerConnection& connection, const RpcConnectionsOf& whose) 
 IoThread::IoThread(std::shared_ptr<ServerShared> shared, unsigned number, Hooks hooks)
     : shared_(std::move(shared)),
       hooks_(std::move(hooks)),
-      link_(std::make_shared<ThreadLink>(hooks_.wake_loop,
+      // The loop is woken at the end of the turn, once for what all sockets of the turn brought.
+      link_(std::make_shared<ThreadLink>([this] { loop_.Post([this] { hooks_.wake_loop(); }); },
                                          [this] { loop_.Post([this] { RunCommands(); }); })),
       host_{.loop = loop_,
             .link = *link_,

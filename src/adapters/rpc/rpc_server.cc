@@ -292,12 +292,14 @@ class SocketRpcServer::Core final : public std::enable_shared_from_this<Core> {
     for (Event& event : thread->link()->TakeEvents()) backlog.push_back(std::move(event));
     const std::size_t share = slot == 0 ? kRegistrationShare : kOtherShare;
     std::size_t handled = 0;
+    thread->link()->HoldWake();
     while (handled < share && !backlog.empty() && !destroyed_) {
       Event event = std::move(backlog.front());
       backlog.pop_front();
       ++handled;
       Dispatch(std::move(event));
     }
+    thread->link()->ReleaseWake();
     if (destroyed_) return;
     if (thread->link()->Handled(handled)) {
       thread->Post([thread = thread.get()] { thread->EventsHandled(); });

@@ -89,8 +89,10 @@ class ThreadLink final : public std::enable_shared_from_this<ThreadLink> {
   void Push(Event event);
   [[nodiscard]] std::vector<Command> TakeCommands();
   [[nodiscard]] bool full() const { return waiting_.load() >= kMaxEvents; }
-  // Loop.
+  // Loop. Commands between HoldWake() and ReleaseWake() wake the thread once, at the end.
   void Push(Command command);
+  void HoldWake();
+  void ReleaseWake();
   [[nodiscard]] std::vector<Event> TakeEvents();
   // Events that were taken have been handled; true when the thread waits for that.
   [[nodiscard]] bool Handled(std::size_t count);
@@ -106,6 +108,8 @@ class ThreadLink final : public std::enable_shared_from_this<ThreadLink> {
   Wake wake_thread_;
   std::vector<Event> events_;
   std::vector<Command> commands_;
+  bool wake_held_ = false;
+  bool wake_owed_ = false;
   std::atomic<std::size_t> waiting_ = 0;  // Events pushed and not handled.
 };
 
