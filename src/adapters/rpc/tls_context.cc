@@ -264,7 +264,8 @@ bool TlsSession::VerifyChain(X509_STORE_CTX* store) {
                                  .roots = context_->roots(),
                                  .now = now_,
                                  .usage = context_->peer_usage(),
-                                 .source = {}});
+                                 .source = {},
+                                 .parsed_leaf = X509_STORE_CTX_get0_cert(store)});
   if (!verdict_->chain.has_value()) return false;
   if (context_->peer_usage() == crypto::PeerUsage::kClient) return true;
   X509* leaf = X509_STORE_CTX_get0_cert(store);
