@@ -352,7 +352,8 @@ class SocketRpcServer::Core final : public std::enable_shared_from_this<Core> {
   std::vector<std::shared_ptr<IoThread>> threads_;
 };
 
-SocketRpcServer::SocketRpcServer(RpcServerSetup setup) : core_(std::make_shared<Core>(setup)) {}
+SocketRpcServer::SocketRpcServer(const RpcServerSetup& setup)
+    : core_(std::make_shared<Core>(setup)) {}
 SocketRpcServer::~SocketRpcServer() { core_->Destroy(); }
 
 Status SocketRpcServer::SetTls(RpcTls material) { return core_->SetTls(material); }
