@@ -1,0 +1,22 @@
+// Which subnet of its pool a new instance goes to: one that is not full by the provider's word,
+// with the fewest live instances, then by name.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <string>
+
+namespace nstance::fleet {
+
+struct SubnetView {
+  std::string id = {};
+  int live = 0;  // Instances of the shard in it that are neither gone nor failed.
+  bool full = false;
+  friend bool operator==(const SubnetView&, const SubnetView&) = default;
+};
+
+// Its index; nothing when all are full or there is none.
+[[nodiscard]] std::optional<std::size_t> ChooseSubnet(std::span<const SubnetView> subnets);
+
+}  // namespace nstance::fleet
