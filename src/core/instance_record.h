@@ -28,7 +28,7 @@
 //
 // Guarantees, each held by a test:
 //   - what is written is read back equal, and written again as the same bytes
-//   - any single changed byte of a record with a checksum is either refused or changes nothing
+//   - a changed byte in a record with a checksum is refused, or leaves every known member as it was
 //   - a record of another program, read and written, keeps every member but registration_jwt
 #pragma once
 

@@ -12,11 +12,11 @@
 //       other parameters than the first it is kAborted, kMaybeDone: look and adopt.
 //    2  Get and List find a VM by its instance id alone, at the latest `consistency_window` after
 //       Create has answered.
-//    3  A VM carries instance id, managed mark, cluster and shard from the moment it exists. Nothing
-//       is deleted, started or stopped unless its instance id is the one asked for.
+//    3  A VM carries instance id, managed mark, cluster and shard from the moment it exists.
+//       Nothing is deleted, started or stopped unless its instance id is the one asked for.
 //    4  Delete of what is gone is success, and may be repeated. Delete while Create runs is safe.
 //    5  kNotFound is the provider's positive word about this id. No other error is evidence.
-//    6  A listing is complete or an error: a page that fails ends it. An empty one is given as such.
+//    6  A listing is complete or an error: a page that fails ends it. An empty one is given so.
 //    7  (The caller) absence is believed after two looks, both later than the consistency window.
 //    8  Start and Stop may be repeated; the caller's durable intent comes first.
 //    9  A call whose effect cannot be excluded fails with kMaybeDone: look before anything else.
@@ -116,8 +116,8 @@ enum class ProviderStatus : std::uint8_t {
   return "unknown";
 }
 
-// What the provider itself says of a VM. Text is as the provider has it: not trusted, not empty only
-// where that is said. Nothing in it is a secret.
+// What the provider itself says of a VM. Text is as the provider has it: not trusted, and empty
+// where it says nothing. Nothing in it is a secret.
 struct ProviderInstance {
   // Empty: it carries our marks, but no id that parses; such a VM is only reported.
   std::optional<InstanceId> instance_id = std::nullopt;
@@ -152,7 +152,7 @@ struct ProviderCapabilities {
   config::ProviderKind kind = config::ProviderKind::kLocal;
   // A Create that takes longer has failed in some way. `server.request_timeout` if that is longer.
   Duration max_create_time = {};
-  // How long listings and Get may lag behind a Create or Delete that was answered; zero: not at all.
+  // How long Get and List may lag behind an answered Create or Delete; zero: not at all.
   Duration consistency_window = {};
   bool push_events = false;     // Watch() reports.
   bool leader_network = false;  // AssignLeaderNetwork() works.
@@ -263,10 +263,10 @@ class Provider {
                                                      config::LeaderNetwork network,
                                                      Done<void> done) = 0;
 
-  // Calls back on the loop with what a VM of this shard has become (kDeleted: it is gone), until the
-  // Pending goes. News is a hint, to look sooner than otherwise: it may be lost, late or repeated,
-  // and covers at least the VMs that this object has created, got or listed. Without `push_events`
-  // it stays silent.
+  // Calls back on the loop with what a VM of this shard has become (kDeleted: it is gone), until
+  // the Pending goes. News is a hint, to look sooner than otherwise: it may be lost, late or
+  // repeated, and covers at least the VMs that this object has created, got or listed. Without
+  // `push_events` it stays silent.
   [[nodiscard]] virtual Pending Watch(OnChange on_change) = 0;
 };
 

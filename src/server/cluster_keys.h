@@ -80,7 +80,7 @@ class ClusterKeys final {
   [[nodiscard]] ClusterKeysMachine::Input Input();
   void Do(ClusterKeysMachine::Command command);
   void CreateCertificate(std::string pem);
-  void Watch();
+  void WatchLater();
   void OnHead(const Result<ObjectHead>& head);
   void OnBundle(const Result<Object>& object);
 

@@ -17,15 +17,17 @@
 // Fatal verdicts are given only when a second round, after a wait, comes to the same: one stale or
 // damaged answer ends no process. Errors of the stores wait with back-off, for ever.
 //
-//   state     | event            | next      | command
-//   ----------+------------------+-----------+-----------------------------------------------------
-//   new       | Start            | ca.crt    | ReadCertificate
-//   ca.crt    | answer           | ca.key    | ReadSecret(ca.key); error: waiting
-//   ca.key    | answer           | token key | ReadSecret(token key), CreateSecret, CreateCertificate
-//             |                  |           | (creating), Wait (waiting), Fail (done)
-//   token key | answer           | done      | Finish, CreateSecret (creating), Wait, Fail
-//   creating  | answer           | ca.crt    | ReadCertificate; error, not done: waiting
-//   waiting   | woke             | ca.crt    | ReadCertificate
+//   state     | event  | next      | command
+//   ----------+--------+-----------+---------------------------------------------------------------
+//   new       | Start  | ca.crt    | ReadCertificate
+//   ca.crt    | answer | ca.key    | ReadSecret(ca.key); error: waiting
+//   ca.key    | answer | token key | ReadSecret(token key)
+//             |        | creating  | CreateSecret, CreateCertificate
+//             |        | waiting   | Wait
+//             |        | done      | Fail
+//   token key | answer | done      | Finish; or as in the four lines above
+//   creating  | answer | ca.crt    | ReadCertificate; an error other than "another stands": waiting
+//   waiting   | woke   | ca.crt    | ReadCertificate
 #pragma once
 
 #include <cstdint>
@@ -39,6 +41,7 @@
 #include "base/prng.h"
 #include "base/result.h"
 #include "base/time.h"
+#include "core/config/config.h"
 #include "core/object_key.h"
 #include "crypto/certificate.h"
 #include "crypto/certificate_authority.h"
@@ -123,11 +126,11 @@ class ClusterKeysMachine {
   [[nodiscard]] Command NewRound();
   [[nodiscard]] Command WaitBecause(Error reason, const Input& input);
   [[nodiscard]] Command Condemn(Error why, const Input& input);
-  [[nodiscard]] Command OnCaKey(Result<crypto::Secret> value, const Input& input);
-  [[nodiscard]] Command OnNonceKey(Result<crypto::Secret> value, const Input& input);
+  [[nodiscard]] Command OnMissing(const ObjectKey& name, const Input& input);
+  [[nodiscard]] Command OnCaKey(crypto::PrivateKey key, const Input& input);
+  [[nodiscard]] Command OnNonceKey(crypto::PrivateKey key);
   [[nodiscard]] Command CreateKey(const ObjectKey& name, const Input& input);
   [[nodiscard]] Command SelfSign(const crypto::PrivateKey& key, const Input& input);
-  [[nodiscard]] Command CheckPair(crypto::PrivateKey key, const Input& input);
   [[nodiscard]] Error Unusable(const ObjectKey& name, const Error& error) const;
 
   Options options_;
@@ -139,6 +142,9 @@ class ClusterKeysMachine {
   std::vector<crypto::Certificate> roots_;
   std::shared_ptr<const crypto::CertificateAuthority> authority_;
 };
+
+// Names, organization and life of the CA as the configuration has them.
+[[nodiscard]] ClusterKeysMachine::Options ClusterKeysOptions(const config::Config& config);
 
 [[nodiscard]] const ObjectKey& CaCertificateKey();  // ca.crt
 [[nodiscard]] const ObjectKey& CaSecretName();      // ca.key

@@ -81,6 +81,7 @@ struct ConfigStatus {
   ConfigStanding standing = ConfigStanding::kNone;
   std::optional<Error> last_error = std::nullopt;  // Of the last load; empty when it succeeded.
   bool pending = false;  // The stored object is another one (hold `config-pending`).
+  friend bool operator==(const ConfigStatus&, const ConfigStatus&) = default;
 };
 
 class ConfigSource final {
@@ -124,7 +125,7 @@ class ConfigSource final {
   ConfigSource(Deps deps, Options options, Owner owner);
   ConfigSource(const ConfigSource&) = delete;
   ConfigSource& operator=(const ConfigSource&) = delete;
-  ~ConfigSource();
+  ~ConfigSource() = default;
 
   void Start();
 
@@ -149,19 +150,21 @@ class ConfigSource final {
     std::size_t place = 0;
   };
 
-  void BeginLoad();
+  void MaybeBegin();
   void ReadPlace(std::size_t place);
   void OnRead(std::size_t place, Result<Object> object);
   void FinishLoad(Result<Found> found);
-  [[nodiscard]] Result<ConfigRef> Check(Found found) const;
-  void Adopt(ConfigRef config);
-  void Answer(const Result<Reload>& result);
-  void AfterFailure();
+  void Succeed(ConfigRef config, std::vector<Done> answers);
+  void FailLoad(const Error& error, std::vector<Done> answers);
+  [[nodiscard]] Result<ConfigRef> Check(const Found& found, ConfigOrigin origin) const;
   void SetStatus(ConfigStatus status);
+  void RetryLater();
 
-  void ReadCachedCopy(std::size_t place);
-  void OnCachedCopy(std::size_t place, Result<std::string> bytes);
-  void KeepCopy(std::size_t place, const std::string& bytes);
+  void ReadCopy(std::size_t place);
+  void OnCopy(std::size_t place, Result<std::string> bytes);
+  void KeepCopy(const Found& found);
+
+  void CompareLater();
   void Compare();
   void OnCompared(const Result<ObjectHead>& head);
 
@@ -174,17 +177,20 @@ class ConfigSource final {
   ConfigStatus status_;
   std::optional<std::size_t> place_ = std::nullopt;  // Once found.
 
-  std::vector<Done> asked_;    // To be answered by the next load that begins.
-  std::vector<Done> answers_;  // To be answered by the load that is under way.
+  std::vector<Done> refreshes_;  // Wait for the gap to end.
+  std::vector<Done> asked_;      // To be answered by the next load that begins.
+  std::vector<Done> answers_;    // To be answered by the load that is under way.
   bool loading_ = false;
-  bool cache_tried_ = false;
+  bool refresh_armed_ = false;
+  bool copy_tried_ = false;
+  bool comparing_ = false;
   Instant refresh_allowed_at_;
   BackOff back_off_;
   Pending load_;
   Pending retry_;
   Pending refresh_;
-  Pending copy_;
-  Pending compare_timer_;
+  Pending copy_read_;
+  Pending copy_write_;
   Pending compare_;
 };
 

@@ -2,13 +2,15 @@
 //
 // Every 10 s it asks for the object's version and reads it when that has changed.
 //
-//   DenyWatch deny(deps, {.key = key}, {.denied = [&](auto entries) { CloseConnections(entries); }});
+//   DenyWatch deny(deps, {.key = key}, {.denied = [&](auto& entries) { Close(entries); }});
 //   deny.Start();
 //   if (!deny.known() || deny.Denies(peer)) return Refuse();
 //
 // Guarantees, each held by a test:
 //   - what was denied stays so while the object cannot be read, does not parse or has vanished;
 //     when that lasts 5 min, `alarm` is told, once per spell
+//   - an entry that leaves the list before its time is let go only when two looks show the same
+//     version without it: one stale answer lets nobody in
 //   - each entry that is new is told once, after Denies() has come to know it
 //   - until the first answer known() is false: nobody can say who is denied
 //   - destroying the watch leaves no timer and no callback
@@ -71,13 +73,18 @@ class DenyWatch final {
   void OnHead(const Result<ObjectHead>& head);
   void OnObject(const Result<Object>& object);
   void Take(const DenyList& list, ObjectVersion version);
+  void TakeNone();
   void Good();
+  void MarkGood();
   void Bad(const Error& error);
 
   Deps deps_;
   Options options_;
   Owner owner_;
-  DenySet set_;
+  DenyList list_;          // In force.
+  DenySet set_;            // The same, for look-ups.
+  DenyList next_;          // What the object says.
+  bool confirmed_ = true;  // list_ is next_.
   bool known_ = false;
   std::optional<ObjectVersion> version_ = std::nullopt;  // Of the list in force.
   Instant good_at_;                                      // When the list was last known to hold.

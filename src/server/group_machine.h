@@ -26,6 +26,9 @@
 //   idle    | change, budget spent           | idle    | answers: UNAVAILABLE
 //   broken  | refresh, 60 s                  | reading | Read
 //
+// An object that vanishes while it held groups is treated like one that does not parse: whoever
+// wants all dynamic groups gone says so by `{}`.
+//
 // Guarantees, each held by a test:
 //   - success is answered only when the store holds the change (or held it before)
 //   - the base of every write is a version that the write's condition proves current: nothing that
@@ -41,6 +44,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -112,6 +116,8 @@ class GroupMachine {
  public:
   static constexpr std::size_t kMaxWaiting = 1'024;
   static constexpr int kMaxRetries = 4;
+  static constexpr std::size_t kMaxRequestIdBytes = 64;
+  static constexpr Duration kBrokenInterval = Duration::Seconds(60);
   using Entropy = std::array<std::uint8_t, 16>;
   enum class Budget : std::uint8_t { kOpen, kSpent };
 
@@ -148,7 +154,10 @@ class GroupMachine {
   [[nodiscard]] GroupStep SetConfig(ConfigRef config, const Input& input);
   // The ticket names the change in GroupStep::Settled. Changes are gathered until Commit().
   [[nodiscard]] GroupStep Submit(std::uint64_t ticket, GroupChange change);
-  [[nodiscard]] bool wants_commit() const { return state_ == State::kIdle && !waiting_.empty(); }
+  // REQUIRES for Commit(): wants_commit().
+  [[nodiscard]] bool wants_commit() const {
+    return (state_ == State::kIdle || state_ == State::kBroken) && !waiting_.empty();
+  }
   [[nodiscard]] GroupStep Commit(const Input& input);
 
   // Null before SetConfig() and the first read.
@@ -169,7 +178,9 @@ class GroupMachine {
   struct Ticket {
     std::uint64_t number = 0;
     GroupChange change;
+    std::string content = {};  // Of an upsert with a request id.
     int retries = 0;
+    bool changes = false;  // Judged: the write under way makes a difference for it.
   };
   // What the object held when it was last seen.
   struct Base {
@@ -177,45 +188,53 @@ class GroupMachine {
     std::optional<ObjectVersion> version = std::nullopt;  // Empty: no object.
     std::size_t bytes = 0;
   };
-  // A change of the write under way that was not refused.
-  struct Accepted {
-    Ticket ticket;
-    bool changed = false;
+  // A write in the making.
+  struct Draft {
+    config::DynamicGroups groups = {};
+    ConfigRef config = {};       // What changes are judged under.
+    bool config_is_new = false;  // A refresh brought it.
+    std::size_t bytes = 0;       // About what it will take.
+    std::vector<Ticket> accepted = {};
   };
-  struct Draft;
 
+  [[nodiscard]] GroupStep Next(const Input& input, GroupStep step);
   [[nodiscard]] GroupStep Begin(const Input& input, GroupStep step);
-  void Judge(Draft& draft, Ticket ticket, GroupStep& step);
-  [[nodiscard]] Result<bool> Apply(Draft& draft, const GroupChange& change);
-  [[nodiscard]] Result<bool> ApplyUpsertTo(Draft& draft, const GroupUpsert& upsert);
-  [[nodiscard]] GroupStep WriteDraft(Draft draft, const Input& input, GroupStep step);
-  void Succeed(GroupStep& step);
-  [[nodiscard]] GroupStep Break(Error why, const Input& input, GroupStep step);
-  [[nodiscard]] GroupStep RetryAfterConflict(const Input& input, GroupStep step);
-  void FailAll(const Error& error, GroupStep& step);
-  void FailAccepted(const Error& error, GroupStep& step);
-  [[nodiscard]] bool WaitsForRead() const;
+  void Judge(Draft& draft, Ticket ticket, GroupStep& step) const;
+  [[nodiscard]] Result<bool> ApplyTo(Draft& draft, const Ticket& ticket) const;
+  [[nodiscard]] Result<bool> UpsertIn(Draft& draft, const GroupUpsert& upsert,
+                                      const std::string& content) const;
+  [[nodiscard]] RequestMemory::Verdict LookUp(const Draft& draft, const GroupUpsert& upsert,
+                                              const std::string& content) const;
+  [[nodiscard]] GroupStep Take(std::optional<Found> found, const Input& input);
+  [[nodiscard]] GroupStep Write(Draft draft, const Input& input, GroupStep step);
+  void Succeed(Draft draft, GroupStep& step);
+  [[nodiscard]] GroupStep Conflict(const Input& input, GroupStep step);
+  [[nodiscard]] GroupStep Break(Error why, const Input& input);
+  [[nodiscard]] GroupStep StayBroken(const Input& input, GroupStep step);
+  [[nodiscard]] GroupStep WaitFor(Duration length, const Input& input, GroupStep step);
+  [[nodiscard]] GroupStep ReadNow(GroupStep step);
+  [[nodiscard]] GroupStep Leave(GroupStep step) const;
+  static void FailEach(std::vector<Ticket> tickets, const Error& error, GroupStep& step);
+  void FailWaiting(const Error& error, GroupStep& step);
+  void TakeOver(GroupStep& step);
   void Publish(GroupStep& step);
 
   Options options_;
-  Prng& jitter_;
+  std::reference_wrapper<Prng> jitter_;
   State state_ = State::kNew;
+  Instant wake_at_ = Instant::Never();
   bool took_over_ = false;
-  bool must_write_ = true;  // The next write goes out even if nothing changed.
+  // The next write goes out even if nothing changed: our stamp is not there, or a lost write of
+  // ours must be kept out.
+  bool must_write_ = true;
   ConfigRef config_;
   Base base_;
-  std::optional<Error> broken_ = std::nullopt;  // Why the object does not parse.
-  bool base_known_ = false;                     // base_ is what a read or write has shown.
+  std::optional<Error> broken_ = std::nullopt;  // Why the object cannot be used.
   GroupsRef published_;
   RequestMemory memory_;
   std::deque<Ticket> waiting_;
-
-  // The write under way.
-  std::vector<Accepted> accepted_;
-  Base written_;
-  std::string written_bytes_;
-  ConfigRef written_config_;
-  RequestMemory written_memory_;
+  Draft draft_;  // The write under way.
+  std::string draft_bytes_;
   BackOff back_off_;
 };
 

@@ -30,6 +30,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "base/log.h"
 #include "base/prng.h"
@@ -65,7 +66,8 @@ class GroupSource final {
     ArchOf arch_of = {};
   };
   struct Owner {
-    // The object carries our stamp, or does not parse (groups()->dynamic_invalid).
+    // The object carries our stamp, or cannot be used and was left alone (dynamic_invalid of the
+    // groups published later).
     std::move_only_function<void()> took_over;
     // A higher epoch was seen: step down now. May destroy the source; the last thing told.
     std::move_only_function<void(std::int64_t epoch)> lost;
@@ -101,8 +103,10 @@ class GroupSource final {
   [[nodiscard]] GroupMachine::Input Input();
   void Submit(GroupChange change, Done done);
   void Do(GroupStep step);
+  void Turn();
   void Call(GroupStep& step);
   void Tell(GroupStep& step);
+  void Answer(GroupStep::Settled& settled);
   void KeepCopy();
 
   Deps deps_;
@@ -114,9 +118,11 @@ class GroupSource final {
   std::optional<SettledPut> put_;
   std::optional<std::string> copy_waits_;
   bool copy_under_way_ = false;
+  std::vector<GroupStep::Settled> refused_;  // Told in the next turn.
+  bool turn_armed_ = false;
   Pending call_;
   Pending timer_;
-  Pending commit_;
+  Pending turn_;
   Pending copy_;
 };
 

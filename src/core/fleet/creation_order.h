@@ -10,6 +10,7 @@
 //
 // Guarantees, each held by a test:
 //   - of n waiting tenants each gets one of every n picks, whatever the others wait for
+//   - a tenant with nothing open gets a place for an intent before one that has some
 //   - no group has more calls in flight than its concurrency; no two calls start closer than the
 //     rate limit
 //   - within a group replacements go before scale-up, then the older one
@@ -42,9 +43,11 @@ using GroupName = std::pair<TenantId, GroupKey>;
 struct CreationDemand {
   GroupName group;
   int wanted = 0;
+  int open = 0;  // Create intents of the group that are open already.
 };
-// `places` given out one by one in turn. The result has the order of `demands`; nobody gets more
-// than wanted. The turn begins with the first demand by name.
+// `places` given out one by one: to the tenant with the fewest open ones, in it to the group with
+// the fewest; ties by name. The result has the order of `demands`; nobody gets more than wanted.
+// REQUIRES: groups differ.
 [[nodiscard]] std::vector<int> ShareCreations(std::span<const CreationDemand> demands, int places);
 
 // An instance whose intent and record are durable and whose provider call has not begun.

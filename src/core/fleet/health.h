@@ -21,8 +21,8 @@
 
 #include <cstdint>
 #include <optional>
-#include <span>
 #include <string_view>
+#include <vector>
 
 #include "base/time.h"
 #include "core/fleet/times.h"
@@ -73,12 +73,14 @@ struct HealthJudgement {
 
 // ---- mass silence (faults.md 4.3 F13) -----------------------------------------------------------
 
-// One registered instance, as far as mass silence asks.
-struct SilenceFact {
-  // Since when it is late, disconnected or stale, unless the provider says that the VM is dead or
-  // missing. Empty: it is not silent.
-  std::optional<Instant> silent_since = std::nullopt;
-  std::optional<Instant> reported_at = std::nullopt;  // Of an agent that is not silent.
+// The registered, undrained instances of a group, or of a tenant in the shard.
+struct SilenceFacts {
+  int registered = 0;
+  // For each that is late, disconnected or stale: since when. Not those whose VM is dead or
+  // missing by the provider's word: they are judged by that. In any order.
+  std::vector<Instant> silent_since = {};
+  // The latest report of any agent of the tenant in the shard that is not silent now.
+  std::optional<Instant> last_report = std::nullopt;
 };
 
 // More than 30 % of the registered instances, and at least 3, are silent: our own side is
@@ -97,9 +99,7 @@ struct SilenceJudgement {
   friend bool operator==(const SilenceJudgement&, const SilenceJudgement&) = default;
 };
 
-// `last_report`: the latest report of any agent of the tenant in the shard that is not silent now.
-[[nodiscard]] SilenceJudgement JudgeSilence(std::span<const SilenceFact> facts,
-                                            std::optional<Instant> last_report,
-                                            const FleetTimes& times, Instant now);
+[[nodiscard]] SilenceJudgement JudgeSilence(SilenceFacts facts, const FleetTimes& times,
+                                            Instant now);
 
 }  // namespace nstance::fleet

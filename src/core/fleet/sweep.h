@@ -13,6 +13,9 @@
 // reported. Its age counts from the later of its launch and the first time that it was seen without
 // a record (the safer reading: launch times come from the provider).
 //
+// A VM whose record is gone or failed (a late creation, table_build.h) is judged the same way by a
+// second OrphanWatch with an orphan_grace of zero: two listings T_vis apart, then deleted again.
+//
 // Guarantees, each held by a test:
 //   - one listing deletes nothing; an incomplete one changes nothing
 //   - a VM that was known in between starts over

@@ -17,6 +17,7 @@
 //   - Absence always counts in the brake; the exemption for dead VMs is for provider states only.
 //   - A blocked or corrupt instance gets no verdict at all but `ordered` (blocked only).
 //   - Expiry and drift are judged on registered instances only; before, registration decides.
+//   - A VM that did not register in time is still given T_grace by a new leader.
 //   - An on-demand or claimed instance that is stale but running is held, never deleted. Claimed
 //     ones do not expire.
 #pragma once
@@ -55,12 +56,17 @@ struct Judged {
                                    AlarmClock& clock);
 
 // For a draining instance: whether the provider says that it is dead (then nothing is left to
-// drain), and whether a look is due.
+// drain), whether a look is due, and its health, for revoking.
 struct DrainingJudgement {
   bool dead = false;
+  bool suspect = false;
   bool look = false;
+  HealthJudgement health = {};
 };
 [[nodiscard]] DrainingJudgement JudgeDraining(const InstanceView& instance, const GroupView& view,
                                               AlarmClock& clock);
+
+// Both hashes are known and differ.
+[[nodiscard]] bool IsDrifted(const InstanceView& instance, const GroupView& view);
 
 }  // namespace nstance::fleet

@@ -134,18 +134,20 @@ struct GroupFigures {
 
 class Fleet final {
  public:
+  class Engine;  // engine.h: for the files of this folder.
+
   Fleet(FleetDeps deps, FleetOptions options, FleetOwner owner);
   Fleet(const Fleet&) = delete;
   Fleet& operator=(const Fleet&) = delete;
   ~Fleet();
 
-  // Reads all records (32 at a time) and lists the provider, then builds the table (server.md 3).
-  // An error of the store ends it (the caller tries again with a new fleet); a provider that cannot
+  // Reads all records (32 at a time) and lists the provider. An error of the store ends it (the caller tries again with a new fleet); a provider that cannot
   // be listed does not: then nothing is deleted until one listing has succeeded. A record of a
   // higher epoch: step_down.
   using Loaded = std::move_only_function<void(Status)>;
   void Load(Loaded done);
-  // The groups in force. REQUIRES: Load() has succeeded.
+  // The groups in force. The first call builds the table (server.md 3), and plans begin.
+  // REQUIRES: Load() has succeeded.
   void SetGroups(GroupsRef groups);
 
   // --- Reading -----------------------------------------------------------------------------------
@@ -166,6 +168,8 @@ class Fleet final {
   // "pending", "running", ... (wire.md 5.2).
   [[nodiscard]] std::string_view StatusWord(const Instance& instance) const;
   [[nodiscard]] bool Drifted(const Instance& instance) const;
+  // kUnknown before registration.
+  [[nodiscard]] fleet::HealthState Health(const Instance& instance) const;
 
   // --- Agents ------------------------------------------------------------------------------------
 
@@ -184,16 +188,17 @@ class Fleet final {
 
   // --- Orders ------------------------------------------------------------------------------------
 
+  // All three may answer from inside the call.
+  //
   // Answered when intent and record are durable: the instance, or the one that the same
   // request_id or instance_id has made before. Errors as wire.md 5.1.
-  void CreateOnDemand(OnDemandRequest request,
-                      std::move_only_function<void(Result<api::CreateInstanceResponse>)> done);
+  using CreateDone = std::move_only_function<void(Result<api::CreateInstanceResponse>)>;
+  void CreateOnDemand(OnDemandRequest request, CreateDone done);
   // "deleting", "draining", "deleted" or "unknown".
   void Delete(DeleteOrder order, std::move_only_function<void(Result<std::string>)> done);
   void Acknowledge(DrainAck ack, std::move_only_function<void(Status)> done);
 
  private:
-  class Engine;
   std::unique_ptr<Engine> engine_;
 };
 

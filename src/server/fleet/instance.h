@@ -59,6 +59,7 @@ struct Instance {
   std::optional<OpenIntent> deletion = std::nullopt;
   bool deletion_started = false;  // The brake has let it go; or the record is deleting.
   bool told_for_good = false;     // DrainView::told_for_good.
+  bool revoking = false;          // The drain is closed; the record is about to say so.
 
   // On the monotonic clock of this process.
   Instant created_at = {};

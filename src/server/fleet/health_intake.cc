@@ -1,0 +1,64 @@
+#include <utility>
+
+#include "server/fleet/engine.h"
+
+namespace nstance {
+
+void Fleet::Engine::StreamOpened(const InstanceId& id) {
+  Entry* entry = Find(id);
+  if (entry == nullptr) return;
+  fleet::HealthFacts& health = entry->instance.health;
+  health.stream_open = true;
+  entry->instance.looks.OnReport();
+  MarkDirty(*entry);
+}
+
+// Evidence: the provider is looked at in the turn that follows.
+void Fleet::Engine::StreamEnded(const InstanceId& id) {
+  Entry* entry = Find(id);
+  if (entry == nullptr) return;
+  fleet::HealthFacts& health = entry->instance.health;
+  health.stream_open = false;
+  health.stream_ended_at = deps_.loop.Now();
+  health.healthy_since.reset();
+  MarkDirty(*entry);
+}
+
+// A steady report changes a few numbers of the table and nothing else: no plan, no write.
+void Fleet::Engine::Report(const InstanceId& id, const api::HealthReportRequest& report) {
+  Entry* entry = Find(id);
+  if (entry == nullptr) return;
+  Instance& instance = entry->instance;
+  fleet::HealthFacts& health = instance.health;
+  if (!health.registered_at) return;
+  const Instant now = deps_.loop.Now();
+  const fleet::HealthState before = HealthOf(instance).state;
+  health.reported_at = now;
+  if (!health.healthy_since || before != fleet::HealthState::kHealthy) health.healthy_since = now;
+  health.announced_interval = report.report_interval.value_or(Duration());
+  instance.looks.OnReport();
+  bool changed = HealthOf(instance).state != before;
+  if (report.termination_notice && !health.notice) {
+    fleet::TerminationNotice notice;
+    if (report.termination_notice->deadline) {
+      notice.deadline = now + (*report.termination_notice->deadline - deps_.loop.WallNow());
+    }
+    health.notice = notice;
+    changed = true;
+  }
+  if (!instance.report) instance.report.emplace();
+  ReportFacts& facts = *instance.report;
+  facts.at = deps_.loop.WallNow();
+  if (facts.booted_at && report.booted_at && *facts.booted_at != *report.booted_at) {
+    deps_.log.Info("instance rebooted", {{"instance", id}});
+  }
+  facts.booted_at = report.booted_at;
+  facts.agent_started_at = report.agent_started_at;
+  facts.count = report.count;
+  // Assigned only when they differ, so that a steady report allocates nothing.
+  if (facts.agent_version != report.version) facts.agent_version = report.version;
+  if (facts.config_hash != report.config_hash) facts.config_hash = report.config_hash;
+  if (changed) MarkDirty(*entry);
+}
+
+}  // namespace nstance
