@@ -203,26 +203,22 @@ int Fleet::Engine::Population(const TenantId& tenant) const {
 }
 
 fleet::TenantHealthView Fleet::Engine::TenantHealth(const TenantId& tenant) {
-  std::vector<fleet::SilenceFact> facts;
-  std::optional<Instant> last_report;
+  fleet::SilenceFacts facts;
   for (const Instance* instance : OfTenant(tenant)) {
     if (instance->phase() != InstancePhase::kRegistered) continue;
+    ++facts.registered;
     const fleet::HealthJudgement health = HealthOf(*instance);
-    fleet::SilenceFact fact;
-    const bool vm_in_doubt = fleet::IsDead(instance->looks.status) ||
-                             fleet::JudgeAbsence(instance->looks, times_) !=
-                                 fleet::Absence::kPresent;
     if (!IsSilent(health.state)) {
-      fact.reported_at = instance->health.reported_at;
-      if (fact.reported_at && (!last_report || *fact.reported_at > *last_report)) {
-        last_report = fact.reported_at;
-      }
-    } else if (!vm_in_doubt) {
-      fact.silent_since = health.trouble_since;
+      facts.last_report = std::max(facts.last_report, instance->health.reported_at);
+      continue;
     }
-    facts.push_back(fact);
+    const bool vm_in_doubt =
+        fleet::IsDead(instance->looks.status) ||
+        fleet::JudgeAbsence(instance->looks, times_) != fleet::Absence::kPresent;
+    if (!vm_in_doubt && health.trouble_since) facts.silent_since.push_back(*health.trouble_since);
   }
-  return {.silence = fleet::JudgeSilence(facts, last_report, times_, deps_.loop.Now()),
+  const std::optional<Instant> last_report = facts.last_report;
+  return {.silence = fleet::JudgeSilence(std::move(facts), times_, deps_.loop.Now()),
           .last_report = last_report};
 }
 

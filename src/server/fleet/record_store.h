@@ -93,14 +93,14 @@ class RecordStore final {
   };
   struct Lane {
     RecordKey key;
-    std::optional<StoredRecord> stored;
+    std::optional<StoredRecord> stored = std::nullopt;
     bool unsure = false;  // The last write may have landed: read first.
-    std::deque<Job> jobs;
+    std::deque<Job> jobs = {};
     bool busy = false;
-    BackOff back_off;
-    std::unique_ptr<SettledPut> put;
-    std::optional<StoredRecord> writing;
-    Pending call;
+    BackOff back_off = {};
+    std::unique_ptr<SettledPut> put = nullptr;
+    std::optional<StoredRecord> writing = std::nullopt;
+    Pending call = {};
   };
 
   [[nodiscard]] Lane& LaneOf(const RecordKey& key);
