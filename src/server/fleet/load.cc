@@ -224,7 +224,11 @@ void Fleet::Engine::ApplyRow(const InstanceId& id, const fleet::TableRow& row) {
       instance.deletion_started = true;
       row.open_delete ? ReopenDeletion(entry) : StartDeletion(entry);
       break;
-    case fleet::TableStep::kLateCreation: entry.late_since = deps_.loop.Now(); break;
+    case fleet::TableStep::kLateCreation:
+      entry.late_since = deps_.loop.Now();
+      // The tombstone was written and its VM is still shown: the deletion is seen to its end.
+      if (instance.deletion) StartDeletion(entry);
+      break;
     case fleet::TableStep::kRepeatDelete:  // The planner begins it, under the brake.
     case fleet::TableStep::kKeep:
     case fleet::TableStep::kRetain:

@@ -187,7 +187,10 @@ void ExpectSettled(World& world, int size) {
   }
   for (const sim::SimVm* vm : world.cloud().Vms()) vms.insert(vm->shown.instance_id->text());
   EXPECT_EQ(records, vms);
-  EXPECT_THAT(world.leader().journal().journal().intents, IsEmpty());
+  for (const Intent& intent : world.leader().journal().journal().intents) {
+    ADD_FAILURE() << "open: " << EncodeIntent(intent) << " "
+                  << PhaseName(world.leader().fleet().Find(intent.instance_id)->phase());
+  }
 }
 
 class FleetFailoverTest : public testing::TestWithParam<int> {};

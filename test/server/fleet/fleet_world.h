@@ -313,7 +313,7 @@ inline void Leader::TookOver(std::int64_t epoch) {
                  .may_revoke_drains = [this](const TenantId&) { return may_revoke; }});
   fleet_->Load([this](const Status& loaded) {
     if (!loaded.has_value()) {
-      ADD_FAILURE() << loaded.error().ToString();
+      lost_ = true;  // It would release the lease, and another one would try.
       return;
     }
     ready_ = true;
