@@ -1,4 +1,5 @@
-// SHA-256, MD5 where another program's format asks for it, and comparison of secret values without a time that tells where they differ.
+// SHA-256, MD5 where the format of another program asks for it, and comparison of secret values
+// without a time that tells where they differ.
 #pragma once
 
 #include <array>
