@@ -42,8 +42,8 @@ struct DenyEntry {
   std::optional<TenantId> tenant = std::nullopt;
   std::string identity = {};
   std::string reason = {};
-  Timestamp denied_at;
-  Timestamp expires_at;
+  Timestamp denied_at = {};
+  Timestamp expires_at = {};
   json::Object unknown = {};
   friend bool operator==(const DenyEntry&, const DenyEntry&) = default;
 

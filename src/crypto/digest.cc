@@ -5,7 +5,6 @@
 
 #include "base/check.h"
 #include "base/text.h"
-#include "crypto/openssl_error_scope.h"
 
 namespace nstance::crypto {
 
@@ -19,16 +18,6 @@ Sha256Digest Sha256(std::span<const std::uint8_t> bytes) {
 }
 
 std::string Sha256Hex(std::span<const std::uint8_t> bytes) { return HexEncode(Sha256(bytes)); }
-
-std::string Md5Hex(std::span<const std::uint8_t> bytes) {
-  const OpensslErrorScope errors;
-  std::array<std::uint8_t, EVP_MAX_MD_SIZE> digest{};
-  unsigned int length = 0;
-  if (EVP_Digest(bytes.data(), bytes.size(), digest.data(), &length, EVP_md5(), nullptr) != 1) {
-    return {};
-  }
-  return HexEncode(std::span(digest).first(length));
-}
 
 bool ConstantTimeEqual(std::span<const std::uint8_t> a, std::span<const std::uint8_t> b) {
   return a.size() == b.size() && CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0;

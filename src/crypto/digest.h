@@ -1,4 +1,4 @@
-// SHA-256, MD5 where another program's format asks for it, and comparison of secret values without a time that tells where they differ.
+// SHA-256, and comparison of secret values without a time that tells where they differ.
 #pragma once
 
 #include <array>
@@ -13,10 +13,6 @@ using Sha256Digest = std::array<std::uint8_t, 32>;
 [[nodiscard]] Sha256Digest Sha256(std::span<const std::uint8_t> bytes);
 // 64 lower-case hex digits.
 [[nodiscard]] std::string Sha256Hex(std::span<const std::uint8_t> bytes);
-
-// 32 lower-case hex digits; for etags that other programs compute too, never for security. Empty
-// where the machine's crypto policy forbids MD5.
-[[nodiscard]] std::string Md5Hex(std::span<const std::uint8_t> bytes);
 
 // Takes the same time wherever the bytes differ. Different lengths are unequal at once: lengths are
 // not secret here.

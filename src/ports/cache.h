@@ -42,7 +42,7 @@ struct GroupRow {
   std::string infra_config_hash = {};
   std::int64_t size = 0;
   bool is_static = false;
-  Timestamp updated_at;
+  Timestamp updated_at = {};
   friend bool operator==(const GroupRow&, const GroupRow&) = default;
 };
 
@@ -70,15 +70,15 @@ struct InstanceRow {
   std::optional<Timestamp> drain_acked_at = std::nullopt;
   std::string claim_request_id = {};
   std::string record_etag = {};
-  Timestamp created_at;
-  Timestamp updated_at;
+  Timestamp created_at = {};
+  Timestamp updated_at = {};
   std::optional<Timestamp> deleted_at = std::nullopt;
   friend bool operator==(const InstanceRow&, const InstanceRow&) = default;
 };
 
 struct HealthRow {
   InstanceId instance;
-  Timestamp health_at;
+  Timestamp health_at = {};
   std::string report = {};  // JSON.
   std::string config_hash = {};
   std::optional<Timestamp> terminating_at = std::nullopt;
@@ -90,14 +90,14 @@ struct PublicKeyRow {
   InstanceId instance;
   std::string filename = {};
   std::string public_key_pem = {};
-  Timestamp submitted_at;
+  Timestamp submitted_at = {};
   friend bool operator==(const PublicKeyRow&, const PublicKeyRow&) = default;
 };
 
 struct ImageRow {
   std::string name = {};
   std::string image_id = {};
-  Timestamp resolved_at;
+  Timestamp resolved_at = {};
   friend bool operator==(const ImageRow&, const ImageRow&) = default;
 };
 
@@ -107,7 +107,7 @@ struct BalancerRow {
   std::string balancer = {};
   InstanceId instance;
   BalancerStatus status = BalancerStatus::kPending;
-  Timestamp updated_at;
+  Timestamp updated_at = {};
   friend bool operator==(const BalancerRow&, const BalancerRow&) = default;
 };
 
@@ -115,8 +115,8 @@ struct OperatorRow {
   TenantId tenant;
   std::string storage_key = {};
   std::string public_key_sha256 = {};
-  Timestamp registered_at;
-  Timestamp expires_at;
+  Timestamp registered_at = {};
+  Timestamp expires_at = {};
   friend bool operator==(const OperatorRow&, const OperatorRow&) = default;
 };
 

@@ -8,6 +8,7 @@
 #include "core/instance_config/config_hash.h"
 #include "core/stored_object.h"
 #include "crypto/digest.h"
+#include "crypto/md5.h"
 
 namespace nstance {
 namespace {
