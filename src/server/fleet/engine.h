@@ -79,6 +79,7 @@ class Fleet::Engine final {
 
   // --- load.cc
   void Load(Loaded done);
+  void SetServer(ServerFacts facts) { options_.server = std::move(facts); }
   // --- plan_turn.cc
   void SetGroups(GroupsRef groups);
   void MarkDirty(const Entry& entry);

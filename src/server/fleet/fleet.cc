@@ -11,6 +11,7 @@ Fleet::Fleet(FleetDeps deps, FleetOptions options, FleetOwner owner)
 Fleet::~Fleet() = default;
 
 void Fleet::Load(Loaded done) { engine_->Load(std::move(done)); }
+void Fleet::SetServer(ServerFacts facts) { engine_->SetServer(std::move(facts)); }
 void Fleet::SetGroups(GroupsRef groups) { engine_->SetGroups(std::move(groups)); }
 
 const Instance* Fleet::Find(const InstanceId& id) const {

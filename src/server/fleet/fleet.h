@@ -77,7 +77,7 @@ struct FleetDeps {
 struct FleetOptions {
   ClusterId cluster;
   ShardId shard;
-  // What templates see of the server: addresses, CA. Per process, not per configuration.
+  // What templates see of the server: addresses, CA.
   ServerFacts server = {};
   std::shared_ptr<const crypto::PrivateKey> token_key = {};
   fleet::FleetTimes times = {};  // Of faults.md 1; intervals of the configuration are filled in.
@@ -146,6 +146,8 @@ class Fleet final {
   // higher epoch: step_down.
   using Loaded = std::move_only_function<void(Status)>;
   void Load(Loaded done);
+  // What templates see of the server from now on. REQUIRES: before the first SetGroups().
+  void SetServer(ServerFacts facts);
   // The groups in force. The first call builds the table (server.md 3), and plans begin.
   // REQUIRES: Load() has succeeded.
   void SetGroups(GroupsRef groups);

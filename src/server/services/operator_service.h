@@ -8,6 +8,8 @@
 //                           AcknowledgeDrained
 #pragma once
 
+#include <deque>
+#include <map>
 #include <memory>
 #include <string>
 
@@ -39,8 +41,12 @@ class OperatorService final {
   [[nodiscard]] Result<api::ListInstancesResponse> List(const TenantId& tenant,
                                                         const api::ListInstancesRequest& request);
 
+  void OnReload(const Result<ConfigSource::Reload>& reload,
+                const Reply<api::RefreshConfigResponse>& reply);
+
   ServiceContext& context_;
   UnaryCalls calls_;
+  std::deque<Pending> refreshes_;
 };
 
 // --- Rules for what callers send (wire.md 1.1), each kInvalidArgument with the field and the rule.
