@@ -37,6 +37,7 @@ void CreationBackoff::OnFailure(FailureClass failure, std::string_view error, In
                                 Prng& prng) {
   ClassState& state = classes_.at(std::to_underlying(failure));
   ++state.failures;
+  state.failed_at = now;
   state.until = now + Wait(state.failures, prng);
   if (failure == FailureClass::kInvalid) state.change_until = now + kInvalidWaits;
   state.error = error;
@@ -60,6 +61,11 @@ bool CreationBackoff::active() const { return failures() > 0; }
 
 bool CreationBackoff::registration_failing() const {
   return classes_.at(std::to_underlying(FailureClass::kNoRegistration)).failures > 0;
+}
+
+std::optional<Instant> CreationBackoff::registration_failed_at() const {
+  if (!registration_failing()) return std::nullopt;
+  return classes_.at(std::to_underlying(FailureClass::kNoRegistration)).failed_at;
 }
 
 Instant CreationBackoff::Until(const ClassState& state) {

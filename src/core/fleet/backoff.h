@@ -6,9 +6,11 @@
 //   auth, other     | jitter                               |
 //   invalid         | the same, and until the group or the | the same
 //                   | configuration changes, at most 10 min|
-//   no-registration | as the first                         | an instance healthy for 1 min
+//   no-registration | as the first                         | an instance healthy for 1 min that
+//                   |                                      | registered after the last failure
 //
-// While any class is not reset, the group tries one creation at a time. The state is kept in memory
+// (An older member that goes on being healthy proves nothing about new ones: if it did, a broken image
+// would be tried without any pause.) While any class is not reset, the group tries one creation at a time. The state is kept in memory
 // only: a new leader rebuilds what it can from the failures in records (OnFailure in their order).
 #pragma once
 
@@ -53,6 +55,8 @@ class CreationBackoff {
   // Some class has failed and was not reset: one creation at a time.
   [[nodiscard]] bool active() const;
   [[nodiscard]] bool registration_failing() const;
+  // Of class no-registration, the last failure; empty when reset.
+  [[nodiscard]] std::optional<Instant> registration_failed_at() const;
   // Nothing is created before this moment, if any.
   [[nodiscard]] std::optional<Instant> until() const;
   // The most failures in a row of any class.
@@ -65,6 +69,7 @@ class CreationBackoff {
  private:
   struct ClassState {
     int failures = 0;
+    Instant failed_at = {};
     Instant until = {};
     std::optional<Instant> change_until = std::nullopt;
     std::string error = {};

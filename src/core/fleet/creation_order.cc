@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <queue>
+#include <ranges>
 #include <tuple>
 
 namespace nstance::fleet {
@@ -142,7 +143,7 @@ CreationPicks CreationTurns::Pick(std::span<const WaitingCreation> waiting,
     for (const auto& [key, ones] : groups) {
       const bool busy = running[{tenant, key}] >= pace.concurrency;
       if (!ones.empty() && !busy) NoteNext(picks.next_at, *last_start_ + pace.rate_limit);
-      for (const WaitingCreation* one : ones) {
+      for (const WaitingCreation* one : ones | std::views::reverse) {
         picks.waits.emplace_back(one->id,
                                  busy ? HoldCode::kCreateConcurrency : HoldCode::kCreateRateLimit);
       }

@@ -39,7 +39,8 @@ struct Action {
   std::string subnet = {};                            // kCreate.
   Duration length = {};                               // kDrain: until the deletion.
   bool ordered = false;                               // kDrain, kDelete, kOpenDelete.
-  bool counted = false;                               // Counts in the brake: TenantBrake::Note().
+  // Counts in the brake. kDrain and kDelete: TenantBrake::Note() when it begins.
+  bool counted = false;
   // kDelete: a creation that came to nothing; CreationBackoff::OnFailure() with it.
   std::optional<FailureClass> failure = std::nullopt;
   friend bool operator==(const Action&, const Action&) = default;
@@ -68,7 +69,9 @@ struct Plan {
   std::vector<Hold> holds = {};  // By instance, then code.
   // When time alone, with no new event, could change the plan. Empty if it never can.
   std::optional<Instant> replan_at = std::nullopt;
-  // An instance has been healthy for a minute: CreationBackoff::OnRegistrationProven().
+  // One that registered after the last failure has been healthy for a minute:
+  // CreationBackoff::OnRegistrationProven(). In the order of time it comes before the failures of
+  // this plan's actions.
   bool registration_proven = false;
   // Creations that wait for places only: what ShareCreations() is asked with.
   int creations_waiting = 0;

@@ -85,13 +85,17 @@ void PlanState::JudgeAll() {
       clock.Wake(item.verdict.hold->until);
       plan.holds.push_back(*item.verdict.hold);
     }
-    if (backoff_.registration_failing() && item.member() && item.ready() &&
-        instance.health.healthy_since &&
-        clock.Reached(*instance.health.healthy_since + view.times.proven_after)) {
+    if (item.member() && item.ready() && ProvesRegistration(instance)) {
       plan.registration_proven = true;
     }
   }
   if (plan.registration_proven) backoff_.OnRegistrationProven();
+}
+
+bool PlanState::ProvesRegistration(const InstanceView& instance) {
+  const std::optional<Instant> failed_at = backoff_.registration_failed_at();
+  return failed_at && instance.health.registered_at >= failed_at && instance.health.healthy_since &&
+         clock.Reached(*instance.health.healthy_since + view.times.proven_after);
 }
 
 void PlanState::ApplySilence() {
@@ -190,7 +194,8 @@ void PlanState::Leave(PlanItem& item, const Leaving& leaving) {
   Duration length = view.spec.drain_timeout;
   if (item.verdict.kind == VerdictKind::kDead || !item.registered()) length = Duration();
   if (leaving.reason == Reason::kSpotTerminating && item.view->health.notice->deadline) {
-    length = std::min(length, *item.view->health.notice->deadline - clock.now());
+    const Instant deadline = *item.view->health.notice->deadline;
+    length = clock.Reached(deadline) ? Duration() : std::min(length, deadline - clock.now());
   }
   if (length > Duration()) {
     Drain(item, leaving, length);
@@ -287,7 +292,7 @@ PlanItem* PlanState::Revocable() {
   };
   for (PlanItem& item : items) {
     if (item.standing != Standing::kDraining || !MayBeRevoked(*item.view, view)) continue;
-    if (item.draining.dead || item.draining.suspect) continue;
+    if (item.draining.dead || item.draining.suspect || item.view->looks.dead_since) continue;
     if (item.health.state != HealthState::kHealthy) continue;
     if (clock.Reached(item.view->drain->deadline)) continue;
     if (best == nullptr || rank(item) < rank(*best)) best = &item;

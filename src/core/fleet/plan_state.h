@@ -138,6 +138,7 @@ class PlanState {
   void LinkPairs();
   void JudgeAll();
   void ApplySilence();
+  [[nodiscard]] bool ProvesRegistration(const InstanceView& instance);
 
   BrakeBudget brake_;
   CreationBackoff backoff_;

@@ -79,14 +79,16 @@ std::optional<Verdict> JudgeOrder(const InstanceView& instance, const GroupView&
   if (!instance.deletion && !instance.order) return std::nullopt;
   const Death death = JudgeDeath(instance, view, clock);
   const bool counts = IsRegistered(instance) && (!death.dead || death.counted);
-  Verdict verdict{.kind = VerdictKind::kOrdered, .priority = kFirstPriority, .ordered = true};
+  // Whatever an intent says: it may have registered since that was opened.
+  Verdict verdict{.kind = VerdictKind::kOrdered,
+                  .priority = kFirstPriority,
+                  .counted = counts,
+                  .ordered = true};
   if (instance.deletion) {
     verdict.reason = instance.deletion->reason;
     verdict.ordered = instance.deletion->ordered;
-    verdict.counted = counts && instance.deletion->counted;
   } else {
     verdict.reason = instance.order->reason;
-    verdict.counted = counts;
   }
   return verdict;
 }

@@ -108,20 +108,16 @@ TEST(HealthTest, TheStateDoesNotChangeBeforeNextChange) {
     Prng prng(seed);
     const HealthFacts facts = RandomFacts(prng);
     const std::int64_t now = prng.Between(600, 1'200);
-    const HealthJudgement judged = Judge(facts, now, prng.Between(0, 600));
-    const HealthJudgement again = judged;
-    const Duration ahead =
-        judged.next_change ? *judged.next_change - At(now) : Duration::Seconds(100'000);
-    ASSERT_GT(ahead, Duration()) << seed;
-    const std::int64_t since = 0;
-    const HealthJudgement first = Judge(facts, now, since);
+    const Instant since = At(prng.Between(0, 600));
+    const HealthJudgement first = JudgeHealth(facts, since, kTimes, At(now));
     const Duration free =
         first.next_change ? *first.next_change - At(now) : Duration::Seconds(100'000);
+    ASSERT_GT(free, Duration()) << seed;
     const Instant later = At(now) + prng.UpTo(free - Duration::Nanoseconds(1));
-    const HealthJudgement second = JudgeHealth(facts, At(since), kTimes, later);
+    const HealthJudgement second = JudgeHealth(facts, since, kTimes, later);
     ASSERT_EQ(second.state, first.state) << seed;
+    if (first.state == HealthState::kTerminating) continue;  // Never left, whatever else is wrong.
     ASSERT_EQ(second.trouble_since, first.trouble_since) << seed;
-    ASSERT_EQ(again.state, judged.state);
   }
 }
 

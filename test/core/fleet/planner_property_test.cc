@@ -78,7 +78,10 @@ class Checker {
   std::string CheckStability(Prng& prng) {
     if (PlanGroup(before_, world_.now()) != plan_) Wrong("planning twice differs");
     const Plan again = PlanGroup(after_, world_.now());
-    if (!again.actions.empty()) Wrong("planning after applying: " + Describe(again.actions[0]));
+    if (!again.actions.empty()) {
+      Wrong(fmt::format("planning after applying [{}] gives [{}]", fmt::join(Short(plan_), ", "),
+                        fmt::join(Short(again), ", ")));
+    }
     GroupView shuffled = before_;
     prng.Shuffle(std::span(shuffled.instances));
     if (PlanGroup(shuffled, world_.now()) != plan_) Wrong("the order of instances matters");
@@ -87,7 +90,10 @@ class Checker {
     if (until <= Duration()) Wrong("replan_at is not in the future");
     const Duration early = prng.UpTo(until - Duration::Nanoseconds(1));
     const Plan later = PlanGroup(before_, world_.now() + early);
-    if (Short(later) != Short(plan_)) Wrong("the plan changes before replan_at");
+    if (Short(later) != Short(plan_)) {
+      Wrong(fmt::format("[{}] becomes [{}] before replan_at", fmt::join(Short(plan_), ", "),
+                        fmt::join(Short(later), ", ")));
+    }
     return wrong_;
   }
 
@@ -224,7 +230,7 @@ struct Seen {
 };
 
 // One seed; empty, or what went wrong and when.
-std::string Run(std::uint64_t seed, Seen& seen) {
+std::string RunSeed(std::uint64_t seed, Seen& seen) {
   World world(seed);
   Prng prng(seed + 1);
   for (int step = 0; step < kHostileSteps + kCalmSteps; ++step) {
@@ -238,7 +244,10 @@ std::string Run(std::uint64_t seed, Seen& seen) {
     Checker checker(world, plan);
     std::string wrong = checker.Check();
     if (wrong.empty() && step % 4 == 0) wrong = checker.CheckStability(prng);
-    if (!wrong.empty()) return fmt::format("seed {} step {}: {}", seed, step, wrong);
+    if (!wrong.empty()) {
+      return fmt::format("seed {} step {}: {}; plan [{}], holds [{}]", seed, step, wrong,
+                         fmt::join(Short(plan), ", "), fmt::join(ShortHolds(plan), ", "));
+    }
     if (step > kHostileSteps && plan.actions.empty() && world.Converged()) return {};
     world.Apply(plan);
     world.Step(Duration::Seconds(prng.Between(1, 10)));
@@ -253,7 +262,7 @@ std::string Run(std::uint64_t seed, Seen& seen) {
 TEST(PlannerPropertyTest, TheGroupConvergesAndNoStepBreaksAnInvariant) {
   Seen seen;
   for (std::uint64_t seed = 0; seed < kSeeds; ++seed) {
-    const std::string wrong = Run(seed, seen);
+    const std::string wrong = RunSeed(seed, seen);
     ASSERT_TRUE(wrong.empty()) << wrong;
   }
   // The world is hostile enough to reach these.

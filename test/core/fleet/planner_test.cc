@@ -568,8 +568,13 @@ TEST(PlannerTest, WhileAgentsDoNotRegisterOneUnregisteredMemberAtATime) {
   Prng prng(1);
   view.creation.backoff.OnFailure(FailureClass::kNoRegistration, "no", At(kNow - 1'000), prng);
   EXPECT_THAT(PlanNow(view).actions, IsEmpty());
-  // Healthy for a minute: it works again.
+  // An older member proves nothing.
   view.instances = {Healthy(1)};
+  EXPECT_FALSE(PlanNow(view).registration_proven);
+  EXPECT_THAT(Short(PlanNow(view)), ElementsAre("create"));
+  // One that registered since, healthy for a minute: it works again.
+  view.instances[0].health.registered_at = At(kNow - 90);
+  view.instances[0].health.healthy_since = At(kNow - 60);
   const Plan plan = PlanNow(view);
   EXPECT_TRUE(plan.registration_proven);
   EXPECT_THAT(Short(plan), ElementsAre("create", "create"));

@@ -23,7 +23,7 @@ InstanceView& Find(GroupView& view, const InstanceId& id) {
 }
 
 void TakeFromBrake(const Action& action, BrakeBudget& brake) {
-  if (!action.counted) return;
+  if (!action.counted || action.kind == ActionKind::kOpenDelete) return;
   if (action.ordered) {
     --brake.ordered.free;
     return;
@@ -74,6 +74,7 @@ std::vector<std::string> ShortHolds(const Plan& plan) {
 
 void ApplyPlan(const Plan& plan, Instant now, std::uint32_t& next_id, GroupView& view) {
   Prng prng(1);
+  if (plan.registration_proven) view.creation.backoff.OnRegistrationProven();
   for (const Action& action : plan.actions) {
     TakeFromBrake(action, view.brake);
     if (action.kind == ActionKind::kCreate) {
@@ -109,7 +110,6 @@ void ApplyPlan(const Plan& plan, Instant now, std::uint32_t& next_id, GroupView&
       view.creation.backoff.OnFailure(*action.failure, "no agent came", now, prng);
     }
   }
-  if (plan.registration_proven) view.creation.backoff.OnRegistrationProven();
 }
 
 }  // namespace nstance::fleet
