@@ -140,6 +140,8 @@ Error SystemError(int error_number, std::string_view doing) {
     case EACCES:
     case EPERM:
     case EROFS: return PermissionDenied(std::move(message));
+    case ENOTDIR:
+    case EISDIR: return FailedPrecondition(std::move(message));
     case ELOOP:
       return FailedPrecondition(
           fmt::format("{}: a symbolic link is in the way; none is followed here", doing));

@@ -38,7 +38,7 @@ class Descriptor final {
 };
 
 // What a failed system call means: no space or quota is kResourceExhausted, missing rights and
-// read-only disks kPermissionDenied, a symbolic link in the way kFailedPrecondition, a missing file
+// read-only disks kPermissionDenied, a symbolic link or another kind of file in the way kFailedPrecondition, a missing file
 // or process kNotFound, everything else kUnavailable. `doing` says what was tried.
 [[nodiscard]] Error SystemError(int error_number, std::string_view doing);
 

@@ -101,6 +101,13 @@ Status CheckShell(const std::string& shell) {
   return Fail(InvalidArgument(SystemError(errno, fmt::format("the shell {}", shell)).message));
 }
 
+// Not ours to judge: neither an instance nor the absence of one.
+Error NoMeta(const InstanceId& id) {
+  return {.code = Code::kDataLoss,
+          .outcome = Outcome::kNotDone,
+          .message = fmt::format("the folder of {} has no {}", id.text(), kMetaFile)};
+}
+
 // Whoever can rename folders in the root could have us run or kill what they like.
 Status CheckRoot(int root, const std::string& path) {
   struct stat about{};
@@ -239,8 +246,20 @@ Result<Descriptor> LocalHost::TakeLock(const InstanceId& id, int folder) const {
   return Descriptor();
 }
 
+Result<LocalHost::History> LocalHost::ReadHistory(int folder) const {
+  const auto run = ReadRun(folder);
+  // It ran, and nothing more is known: the lock and the marks must do.
+  if (!run && run.error().code == Code::kDataLoss) return History{.ran = true};
+  if (!run) return Fail(run.error());
+  if (!*run) return History{};
+  History history{.ran = true, .run = **run};
+  history.this_boot = history.run->boot_id == boot_id_;
+  history.same_numbers = history.this_boot && history.run->pid_namespace == pid_namespace_;
+  return history;
+}
+
 Result<Seen> LocalHost::Describe(const Meta& meta, int folder) const {
-  ASSIGN_OR_RETURN(const std::optional<Run> run, ReadRun(folder));
+  ASSIGN_OR_RETURN(const History history, ReadHistory(folder));
   Seen seen;
   ProviderInstance& instance = seen.instance;
   instance = {.instance_id = meta.instance_id,
@@ -261,23 +280,21 @@ Result<Seen> LocalHost::Describe(const Meta& meta, int folder) const {
               .kind = meta.kind,
               .created_at = meta.created_at,
               .tags = meta.tags};
-  if (!run) {
-    ASSIGN_OR_RETURN(const bool locked, IsLocked(folder));
-    instance.status = locked ? ProviderStatus::kPending : ProviderStatus::kStopped;
-    return seen;
-  }
-  instance.launched_at = run->started_at;
   instance.status = ProviderStatus::kStopped;
-  if (run->exit_code) {
-    instance.tags["exit_code"] = std::to_string(*run->exit_code);
-    return seen;
+  if (history.run) {
+    instance.launched_at = history.run->started_at;
+    if (history.run->exit_code) {
+      instance.tags["exit_code"] = std::to_string(*history.run->exit_code);
+      return seen;
+    }
+    if (!history.this_boot) return seen;
+    // A lock may seem held for an instant longer than its keeper lives.
+    if (history.same_numbers && !IsAlive(history.run->keeper)) return seen;
   }
-  if (run->boot_id != boot_id_) return seen;
   ASSIGN_OR_RETURN(const bool locked, IsLocked(folder));
-  const bool same_numbers = run->pid_namespace == pid_namespace_;
-  if (!locked || (same_numbers && !IsAlive(run->keeper))) return seen;
-  instance.status = ProviderStatus::kRunning;
-  if (same_numbers) seen.keeper = run->keeper;
+  if (!locked) return seen;
+  instance.status = history.ran ? ProviderStatus::kRunning : ProviderStatus::kPending;
+  if (history.same_numbers) seen.keeper = history.run->keeper;
   return seen;
 }
 
@@ -288,7 +305,7 @@ Result<Seen> LocalHost::LookAt(const InstanceId& id) const {
     // Removed between the two, or damaged: only the first is an answer.
     if (meta.error().code == Code::kNotFound) {
       ASSIGN_OR_RETURN(const Descriptor again, OpenInstance(id));
-      return Fail(Unavailable(fmt::format("the folder of {} has no {}", id.text(), kMetaFile)));
+      return Fail(NoMeta(id));
     }
     return Fail(Error(meta.error()).Under(id.text()));
   }
@@ -484,6 +501,7 @@ ProviderResult<std::optional<Seen>> LocalHost::CreateNew(const Meta& meta,
   Step("create-started");
   auto seen = LookAt(meta.instance_id);
   if (!seen) return Refuse(std::move(seen).error().MaybeDone());
+  RememberKeeper(*seen, prepared->folder.number());
   return *std::move(seen);
 }
 
@@ -502,24 +520,35 @@ ProviderResult<std::optional<Seen>> LocalHost::Adopt(const Meta& meta,
     return Refuse(Aborted(fmt::format("instance {} was created with other parameters", id.text()))
                       .MaybeDone());
   }
-  const auto run = ReadRun(folder->number());
-  if (!run) return Refuse(run.error());
-  if (!*run) {
-    auto lock = TakeLock(id, folder->number());
-    if (!lock && lock.error().code == Code::kNotFound) return std::nullopt;
-    if (!lock) return Refuse(std::move(lock).error());
-    // With the lock in hand nobody is starting it; it may have run and ended meanwhile.
-    const auto again = ReadRun(folder->number());
-    if (!again) return Refuse(again.error());
-    if (lock->is_open() && !*again) {
-      auto started = Start(id, *std::move(lock), stop);
-      if (!started) return Refuse(std::move(started).error().MaybeDone());
-    }
-  }
+  const auto started = StartUnlessItRan(id, folder->number(), stop);
+  if (!started && started.error().code == Code::kNotFound) return std::nullopt;
+  if (!started) return Refuse(started.error());
   auto seen = LookAt(id);
   if (!seen && seen.error().code == Code::kNotFound) return std::nullopt;
   if (!seen) return Refuse(std::move(seen).error());
+  if (*started) RememberKeeper(*seen, folder->number());
   return *std::move(seen);
+}
+
+// Tells whether it was started just now. kNotFound: it was removed meanwhile.
+Result<bool> LocalHost::StartUnlessItRan(const InstanceId& id, int folder,
+                                         const std::stop_token& stop) {
+  ASSIGN_OR_RETURN(const History before, ReadHistory(folder));
+  if (before.ran) return false;
+  ASSIGN_OR_RETURN(Descriptor lock, TakeLock(id, folder));
+  // With the lock in hand nobody is starting it; it may have run and ended meanwhile.
+  ASSIGN_OR_RETURN(const History now, ReadHistory(folder));
+  if (!lock.is_open() || now.ran) return false;
+  if (auto started = Start(id, std::move(lock), stop); !started) {
+    return Fail(std::move(started).error().MaybeDone());
+  }
+  return true;
+}
+
+// A keeper that was started here is watched even if it has ended by now: it is our child.
+void LocalHost::RememberKeeper(Seen& seen, int folder) const {
+  const auto history = ReadHistory(folder);
+  if (history && history->same_numbers) seen.keeper = history->run->keeper;
 }
 
 ProviderResult<Seen> LocalHost::Create(const ProviderCreate& request, const std::stop_token& stop) {
@@ -577,9 +606,8 @@ Result<Leaving> LocalHost::Bury(const InstanceId& id, int folder) {
   if (!lock) return Fail(std::move(lock).error());
   if (!lock->is_open()) return Leaving::kAlive;
   // Nobody can start it any more; but somebody may have, before the lock was ours.
-  ASSIGN_OR_RETURN(const std::optional<Run> run, ReadRun(folder));
-  const auto keeper = run && run->boot_id == boot_id_ ? std::optional(run->keeper) : std::nullopt;
-  ASSIGN_OR_RETURN(const Tree tree, FindTree(id.text(), keeper));
+  ASSIGN_OR_RETURN(const History history, ReadHistory(folder));
+  ASSIGN_OR_RETURN(const Tree tree, FindTree(id.text(), history.Keeper()));
   if (tree.keeper_alive || !tree.members.empty()) return Leaving::kAlive;
   Step("remove-locked");
   RETURN_IF_ERROR(Discard(id.text()));
@@ -596,18 +624,17 @@ ProviderResult<LeavingReport> LocalHost::Remove(const ProviderTarget& target, Ur
   if (!folder) return Refuse(folder.error());
   const auto meta = ReadMeta(folder->number());
   if (!meta && meta.error().code == Code::kNotFound) {
-    return Refuse(Unavailable(fmt::format("the folder of {} has no {}", id.text(), kMetaFile)));
+    return Refuse(NoMeta(id));
   }
   if (!meta) return Refuse(meta.error());
   if (auto owner = CheckOwner(*meta, id); !owner) return Refuse(std::move(owner).error());
-  const auto run = ReadRun(folder->number());
-  if (!run) return Refuse(run.error());
-  const bool this_boot = *run && (*run)->boot_id == boot_id_;
-  if (this_boot && (*run)->pid_namespace != pid_namespace_ && !(*run)->exit_code) {
+  const auto history = ReadHistory(folder->number());
+  if (!history) return Refuse(history.error());
+  if (history->this_boot && !history->same_numbers && !history->run->exit_code) {
     return Refuse(FailedPrecondition(fmt::format(
         "instance {} runs in another pid namespace: only a server there can end it", id.text())));
   }
-  const auto keeper = this_boot ? std::optional((*run)->keeper) : std::nullopt;
+  const auto keeper = history->Keeper();
   const auto tree = FindTree(id.text(), keeper);
   if (!tree) return Refuse(tree.error());
   Step("remove-found");

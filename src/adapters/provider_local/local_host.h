@@ -50,7 +50,7 @@ struct HostOptions {
   std::function<void(std::string_view)> step = {};
 };
 
-// An instance, and the keeper to watch while it runs.
+// An instance, and the keeper to watch: while it runs, or to the end if it was started just now.
 struct Seen {
   ProviderInstance instance;
   std::optional<ProcessName> keeper = std::nullopt;
@@ -95,6 +95,16 @@ class LocalHost final {
     Descriptor folder;
     Descriptor lock;
   };
+  // What run.json says, as seen from this boot and this numbering of processes.
+  struct History {
+    bool ran = false;
+    std::optional<Run> run = std::nullopt;  // Empty although it ran: damaged.
+    bool this_boot = false;
+    bool same_numbers = false;
+    [[nodiscard]] std::optional<ProcessName> Keeper() const {
+      return same_numbers ? std::optional(run->keeper) : std::nullopt;
+    }
+  };
   enum class Placed : std::uint8_t { kDone, kTaken, kLost };
 
   LocalHost(HostOptions options, Descriptor root, std::string host);
@@ -107,6 +117,7 @@ class LocalHost final {
   [[nodiscard]] Status CheckTarget(const ProviderTarget& target) const;
   // It is of this cluster and shard and of that id, whatever its folder is called.
   [[nodiscard]] Status CheckOwner(const Meta& meta, const InstanceId& id) const;
+  [[nodiscard]] Result<History> ReadHistory(int folder) const;
   [[nodiscard]] Result<Seen> Describe(const Meta& meta, int folder) const;
 
   [[nodiscard]] Result<Meta> MakeMeta(const ProviderCreate& request) const;
@@ -120,6 +131,9 @@ class LocalHost final {
                                                               const std::stop_token& stop);
   [[nodiscard]] ProviderResult<std::optional<Seen>> Adopt(const Meta& meta,
                                                           const std::stop_token& stop);
+  [[nodiscard]] Result<bool> StartUnlessItRan(const InstanceId& id, int folder,
+                                              const std::stop_token& stop);
+  void RememberKeeper(Seen& seen, int folder) const;
   [[nodiscard]] Status Start(const InstanceId& id, Descriptor lock, const std::stop_token& stop);
   [[nodiscard]] Result<Seen> LookAt(const InstanceId& id) const;
 
