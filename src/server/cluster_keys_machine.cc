@@ -10,6 +10,9 @@
 namespace nstance {
 namespace {
 
+// Longer than a store shows what is no longer true.
+constexpr Duration kSecondLook = Duration::Seconds(10);
+
 ObjectKey Key(std::string_view text) { return *ObjectKey::Parse(text); }
 
 // The store has the value and it is of no use; asking again would give the same.
@@ -80,7 +83,9 @@ ClusterKeysMachine::Command ClusterKeysMachine::Condemn(Error why, const Input& 
     return Fail{.why = std::move(why)};
   }
   suspicion_ = why;
-  return WaitBecause(std::move(why), input);
+  state_ = State::kWaiting;
+  return Wait{.length = kSecondLook + input.jitter.get().UpTo(kSecondLook / 4),
+              .reason = std::move(why)};
 }
 
 Error ClusterKeysMachine::Unusable(const ObjectKey& name, const Error& error) const {

@@ -14,7 +14,7 @@
 // Every creation is create-only; whoever loses one reads what won. After a creation, won or lost or
 // in doubt, the round begins anew: only what was read from the stores is ever used.
 //
-// Fatal verdicts are given only when a second round, after a wait, comes to the same: one stale or
+// Fatal verdicts are given only when a second round, 10 s later, comes to the same: one stale or
 // damaged answer ends no process. Errors of the stores wait with back-off, for ever.
 //
 //   state     | event  | next      | command
@@ -53,10 +53,10 @@ namespace nstance {
 
 // What all servers of a cluster share. Immutable; `authority` signs with the first root.
 struct ClusterIdentity {
-  std::shared_ptr<const crypto::CertificateAuthority> authority;
-  std::vector<crypto::Certificate> roots;  // 1 to 4, the one that signs first.
-  std::string ca_pem;                      // `ca.crt` as it is stored: what agents are given.
-  std::shared_ptr<const crypto::PrivateKey> nonce_key;
+  std::shared_ptr<const crypto::CertificateAuthority> authority = {};
+  std::vector<crypto::Certificate> roots = {};  // 1 to 4, the one that signs first.
+  std::string ca_pem = {};                      // `ca.crt` as it is stored: what agents are given.
+  std::shared_ptr<const crypto::PrivateKey> nonce_key = {};
 };
 using ClusterIdentityRef = std::shared_ptr<const ClusterIdentity>;
 

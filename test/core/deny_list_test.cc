@@ -124,7 +124,10 @@ TEST(DenyListTest, DenyingReplacesTheSameTargetAndDropsWhatHasExpired) {
 
 TEST(DenySetTest, ACertificateIsDeniedBySerialOrByTenantAndName) {
   const DenySet set({.entries = {BySerial(), ByIdentity()}});
-  crypto::PeerIdentity peer{.tenant = *TenantId::Parse("prod"), .id = "x", .serial = "4711"};
+  crypto::PeerIdentity peer;
+  peer.tenant = *TenantId::Parse("prod");
+  peer.id = "x";
+  peer.serial = "4711";
   EXPECT_TRUE(set.Denies(peer));
   peer.serial = "4712";
   EXPECT_FALSE(set.Denies(peer));

@@ -62,9 +62,9 @@ struct Server : test::Process {
 
 class ClusterKeysTest : public testing::Test {
  public:
-  void Start(Server& server) {
-    server.keys->Start();
-    ASSERT_TRUE(world.Run([&] { return server.ready || server.failed; }, Duration::Minutes(5)));
+  void Start(Server& which) {
+    which.keys->Start();
+    ASSERT_TRUE(world.Run([&] { return which.ready || which.failed; }, Duration::Minutes(5)));
   }
   // A cluster as another server has made it.
   void Made() {

@@ -304,7 +304,7 @@ TEST_F(GroupSourceTest, F5_AfterFourRetriesItIsAborted) {
   Leader second(busy);
   second.Begin(busy);
   second.Upsert("ours", Sized(1));
-  while (!second.answered() && edits < 100) {
+  while (!second.answered() && edits < 5'000) {
     busy.bucket.SetByHand(kKey, "{ } // " + std::to_string(++edits));
     busy.scheduler.RunFor(Duration::Milliseconds(2));
   }
