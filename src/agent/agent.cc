@@ -35,8 +35,7 @@ Agent::~Agent() = default;
 
 void Agent::EndWith(int code) {
   end_ = deps_.loop.CallAfter({}, [this, code] {
-    Exit exit = std::exchange(exit_, nullptr);
-    exit(code);
+    if (Exit exit = std::exchange(exit_, nullptr)) exit(code);
   });
 }
 
@@ -67,9 +66,8 @@ void Agent::Begin() {
   }
   std::string no_certificate = "there is no identity.crt";
   if (loaded->certificate_pem) {
-    const auto own =
-        ReadOwnCertificate(*loaded->certificate_pem,
-                           {.key = loaded->key->public_key(), .instance = settings_.instance});
+    const auto own = ReadOwnCertificate(*loaded->certificate_pem, {.key = loaded->key->public_key(),
+                                                                   .instance = settings_.instance});
     if (own && deps_.loop.WallNow() < own->validity().not_after) {
       if (const Status removed = store_.RemoveNonce(); !removed) {
         deps_.log.Warning("a used nonce could not be removed", {{"error", removed.error()}});
@@ -86,8 +84,7 @@ void Agent::Begin() {
 void Agent::Join(const IdentityStore::Loaded& loaded, const std::string& no_certificate) {
   const auto nonce = store_.ReadNonce();
   const auto give_up = [&](std::string_view why) {
-    deps_.log.Error("cannot register",
-                    {{"error", fmt::format("{}, and {}", no_certificate, why)}});
+    deps_.log.Error("cannot register", {{"error", fmt::format("{}, and {}", no_certificate, why)}});
     EndWith(kExitCannotJoin);
   };
   if (!nonce) return give_up(nonce.error().message);
@@ -125,8 +122,8 @@ void Agent::Joined(const PrivateKeyPtr& key, Result<OwnCertificate> own) {
                     {{"error", own.error()}});
     return EndWith(kExitCannotJoin);
   }
-  deps_.log.Info("registered", {{"instance", own->instance},
-                                {"expires_at", own->validity().not_after}});
+  deps_.log.Info("registered",
+                 {{"instance", own->instance}, {"expires_at", own->validity().not_after}});
   const std::unique_ptr<Registrar> done = std::move(registrar_);
   Serve(key, *own);
 }
@@ -160,18 +157,16 @@ void Agent::Serve(const PrivateKeyPtr& key, const OwnCertificate& own) {
 
 void Agent::MakeParts(const OwnCertificate& own) {
   renewer_ = std::make_unique<Renewer>(
-      Renewer::Deps{.loop = deps_.loop,
-                    .store = store_,
-                    .jitter = jitter_,
-                    .log = deps_.log.For("renewal")},
+      Renewer::Deps{
+          .loop = deps_.loop, .store = store_, .jitter = jitter_, .log = deps_.log.For("renewal")},
       own,
-      Renewer::Owner{
-          .channel = [this] { return link_ == nullptr ? nullptr : link_->ready(); },
-          .renewed =
-              [this](PrivateKeyPtr key, const crypto::Certificate& certificate) {
-                present_.emplace(Present{.key = std::move(key), .certificate = certificate});
-                link_->Renewed();
-              }});
+      Renewer::Owner{.channel = [this] { return link_ == nullptr ? nullptr : link_->ready(); },
+                     .renewed =
+                         [this](PrivateKeyPtr key, const crypto::Certificate& certificate) {
+                           present_.emplace(
+                               Present{.key = std::move(key), .certificate = certificate});
+                           link_->Renewed();
+                         }});
   reporter_ = std::make_unique<Reporter>(
       Reporter::Deps{.loop = deps_.loop,
                      .host = deps_.host,
@@ -191,15 +186,14 @@ void Agent::MakeParts(const OwnCertificate& own) {
                  .jitter = jitter_,
                  .log = deps_.log.For("link")},
       settings_.agent,
-      Link::Owner{
-          .tls = [this] { return Material(); },
-          .expired = [this] { return renewer_->machine().Expired(deps_.loop.WallNow()); },
-          .connected = [this] { renewer_->Reconnected(); },
-          .health_opened = [this] { reporter_->StreamOpened(); },
-          .health_closed = [this] { reporter_->StreamClosed(); },
-          .health_drained = [this] { reporter_->StreamDrained(); },
-          .key_request = [this](const api::KeyGenerationRequest& r) { OnKeyRequest(r); },
-          .file = [this](const api::FileTransfer& file) { OnFile(file); }});
+      Link::Owner{.tls = [this] { return Material(); },
+                  .expired = [this] { return renewer_->machine().Expired(deps_.loop.WallNow()); },
+                  .connected = [this] { renewer_->Reconnected(); },
+                  .health_opened = [this] { reporter_->StreamOpened(); },
+                  .health_closed = [this] { reporter_->StreamClosed(); },
+                  .health_drained = [this] { reporter_->StreamDrained(); },
+                  .key_request = [this](const api::KeyGenerationRequest& r) { OnKeyRequest(r); },
+                  .file = [this](const api::FileTransfer& file) { OnFile(file); }});
 }
 
 RpcTls Agent::Material() {

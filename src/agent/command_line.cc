@@ -39,8 +39,8 @@ More variables, each with the prefix NSTANCE_ and its default:
   HEALTH_ADDR            serve /healthz and /readyz here, e.g. 127.0.0.1:8996; default: nowhere
   DEBUG                  true: log for debugging, as --debug
 
-Logs are JSON lines on standard output. What is wrong with the environment goes to standard error, one
-line for each problem.
+Logs are JSON lines on standard output. What is wrong with the environment goes to standard error,
+one line for each problem.
 
 Exit codes:
   0  stopped by SIGINT or SIGTERM (or --help, --version)

@@ -22,8 +22,8 @@ std::string Trimmed(std::string_view text) {
   return std::string(text.substr(first, text.find_last_not_of(kBlanks) - first + 1));
 }
 
-// A key that cannot be parsed counts as none: the plan repairs or drops what belongs to it. One that
-// cannot be read at this moment is an error: nothing may be dropped for it.
+// A key that cannot be parsed counts as none: the plan repairs or drops what belongs to it. One
+// that cannot be read at this moment is an error: nothing may be dropped for it.
 Result<std::optional<crypto::PublicKey>> PublicHalf(
     const Result<std::optional<crypto::PrivateKey>>& key) {
   if (!key && key.error().code != Code::kFailedPrecondition) return Fail(key.error());
@@ -41,8 +41,8 @@ Result<std::vector<crypto::Certificate>> IdentityStore::ReadRoots() {
   }
   Result<std::vector<crypto::Certificate>> roots = crypto::TrustBundleFromPem(*text);
   if (roots) return roots;
-  return Fail(FailedPrecondition(
-      fmt::format("{}: {}", files_.PathOf(kRoots), roots.error().message)));
+  return Fail(
+      FailedPrecondition(fmt::format("{}: {}", files_.PathOf(kRoots), roots.error().message)));
 }
 
 Result<std::optional<crypto::PrivateKey>> IdentityStore::ReadKey(std::string_view name) {
@@ -117,9 +117,9 @@ Result<IdentityStore::Loaded> IdentityStore::LoadIdentity() {
   ASSIGN_OR_RETURN(std::optional<std::string> certificate, files_.Read(kCertificate));
   if (!key) {
     if (certificate) {
-      return Fail(FailedPrecondition(fmt::format("{} is missing, and {} is of no use without it",
-                                                 files_.PathOf(kKey),
-                                                 files_.PathOf(kCertificate))));
+      return Fail(
+          FailedPrecondition(fmt::format("{} is missing, and {} is of no use without it",
+                                         files_.PathOf(kKey), files_.PathOf(kCertificate))));
     }
     key = NewKey();
     RETURN_IF_ERROR(WriteKey(kKey, *key));

@@ -171,8 +171,7 @@ void Link::Open(Stream stream) {
              const bool current = connection == active_.get() && stream == Stream::kHealth;
              if (current) owner_.health_drained();
            },
-       .end = [this, stream, connection](
-                  const RpcEnd& end) { OnEnd(*connection, stream, end); }});
+       .end = [this, stream, connection](const RpcEnd& end) { OnEnd(*connection, stream, end); }});
   if (stream != Stream::kHealth) {
     call->Send(RpcMessage::Of(api::Empty{}));
   } else {
@@ -198,8 +197,8 @@ void Link::OnEnd(const Connection& connection, Stream stream, const RpcEnd& end)
   state.last_end = code;
   state.not_before = deps_.loop.Now() + state.backoff.Ended(deps_.loop.Now(), code, deps_.jitter);
   LogEnd(stream, end);
-  OpenWhenDue(stream);
   if (stream == Stream::kHealth) owner_.health_closed();
+  OpenWhenDue(stream);
 }
 
 RpcSend Link::SendReport(api::HealthReportRequest report) {

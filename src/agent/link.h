@@ -106,10 +106,10 @@ class Link final {
   Deps deps_;
   RpcAddress server_;
   Owner owner_;
-  std::uint64_t certificate_ = 1;           // Counts renewals.
-  std::unique_ptr<Connection> active_;      // Up, with the streams.
-  std::unique_ptr<Connection> candidate_;   // On its way.
-  std::unique_ptr<Connection> retired_;     // The one before, for a moment.
+  std::uint64_t certificate_ = 1;          // Counts renewals.
+  std::unique_ptr<Connection> active_;     // Up, with the streams.
+  std::unique_ptr<Connection> candidate_;  // On its way.
+  std::unique_ptr<Connection> retired_;    // The one before, for a moment.
   Backoff backoff_;
   Pending dial_timer_;
   Pending retire_timer_;

@@ -40,18 +40,17 @@ Registrar::Registrar(const Deps& deps, Job job, Done done)
 }
 
 void Registrar::Do(Registration::Command command) {
-  std::visit(Overloaded{[this](Registration::Call&) { Connect(); },
-                        [this](Registration::Wait& wait) {
-                          timer_ = deps_.loop.CallAfter(wait.length, [this] {
-                            Do(machine_.Woke(deps_.loop.WallNow(), deps_.jitter));
-                          });
-                        },
-                        [this](Registration::Store& store) { Keep(store.certificate_pem); },
-                        [this](Registration::Finish&) {},
-                        [this](Registration::GiveUp& give_up) {
-                          Finish(Fail(std::move(give_up.why)));
-                        }},
-             command);
+  std::visit(
+      Overloaded{[this](Registration::Call&) { Connect(); },
+                 [this](Registration::Wait& wait) {
+                   timer_ = deps_.loop.CallAfter(wait.length, [this] {
+                     Do(machine_.Woke(deps_.loop.WallNow(), deps_.jitter));
+                   });
+                 },
+                 [this](Registration::Store& store) { Keep(store.certificate_pem); },
+                 [](Registration::Finish&) {},
+                 [this](Registration::GiveUp& give_up) { Finish(Fail(std::move(give_up.why))); }},
+      command);
 }
 
 void Registrar::Connect() {
@@ -112,8 +111,8 @@ void Registrar::Keep(const std::string& certificate_pem) {
     deps_.log.Warning("the nonce could not be removed; it is of no use any more",
                       {{"error", removed.error()}});
   }
-  Finish(ReadOwnCertificate(certificate_pem,
-                            {.key = job_.key->public_key(), .instance = instance_}));
+  Finish(
+      ReadOwnCertificate(certificate_pem, {.key = job_.key->public_key(), .instance = instance_}));
 }
 
 void Registrar::Finish(Result<OwnCertificate> result) {

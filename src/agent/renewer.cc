@@ -45,8 +45,7 @@ void Renewer::Rebind() {
 void Renewer::Reconnected() { machine_.Reconnected(); }
 
 void Renewer::Do(Renewal::Command command) {
-  std::visit(Overloaded{[](Renewal::Nothing&) {},
-                        [this](Renewal::PrepareKey&) { PrepareKey(); },
+  std::visit(Overloaded{[](Renewal::Nothing&) {}, [this](Renewal::PrepareKey&) { PrepareKey(); },
                         [this](Renewal::Call&) { Call(); },
                         [this](Renewal::Store& store) { Store(std::move(store.certificate_pem)); },
                         [this](Renewal::Switch&) { Switch(); }},
@@ -72,20 +71,21 @@ void Renewer::Call() {
         {}, [this] { Answer(Fail(Unavailable("the connection went meanwhile"))); });
     return;
   }
-  step_ = CallUnary(*channel, api::kAgentRenewCertificate,
-                    {.message = {.public_key_pem = next_key_->public_key().ToPem()},
-                     .timeout = kCallLimit,
-                     .metadata = Features()},
-                    [this](const Result<api::RenewCertificateResponse>& answer) { Answer(answer); });
+  step_ =
+      CallUnary(*channel, api::kAgentRenewCertificate,
+                {.message = {.public_key_pem = next_key_->public_key().ToPem()},
+                 .timeout = kCallLimit,
+                 .metadata = Features()},
+                [this](const Result<api::RenewCertificateResponse>& answer) { Answer(answer); });
 }
 
 void Renewer::Answer(const Result<api::RenewCertificateResponse>& answer) {
   Result<std::string> certificate = std::string();
   if (!answer) {
     certificate = Fail(answer.error());
-  } else if (auto own = ReadOwnCertificate(
-                 answer->client_certificate_pem,
-                 {.key = next_key_->public_key(), .instance = instance_})) {
+  } else if (auto own =
+                 ReadOwnCertificate(answer->client_certificate_pem,
+                                    {.key = next_key_->public_key(), .instance = instance_})) {
     next_ = *std::move(own);
     certificate = answer->client_certificate_pem;
   } else {
@@ -94,9 +94,9 @@ void Renewer::Answer(const Result<api::RenewCertificateResponse>& answer) {
   if (!certificate) {
     const bool unimplemented = certificate.error().code == Code::kUnimplemented;
     if (!unimplemented || !std::exchange(told_unimplemented_, true)) {
-      deps_.log.Warning("the certificate was not renewed",
-                        {{"error", certificate.error()},
-                         {"expires_at", machine_.validity().not_after}});
+      deps_.log.Warning(
+          "the certificate was not renewed",
+          {{"error", certificate.error()}, {"expires_at", machine_.validity().not_after}});
     }
   }
   Do(machine_.Answered(std::move(certificate), Moment(), deps_.jitter));
@@ -128,8 +128,8 @@ void Renewer::Stored(const Status& status) {
 }
 
 void Renewer::Switch() {
-  deps_.log.Info("certificate renewed", {{"expires_at", machine_.validity().not_after},
-                                         {"next_renewal", machine_.due()}});
+  deps_.log.Info("certificate renewed",
+                 {{"expires_at", machine_.validity().not_after}, {"next_renewal", machine_.due()}});
   // In the turn in which it came into force: nothing may ask with the old one any more.
   const PrivateKeyPtr key = std::exchange(next_key_, nullptr);
   const std::optional<OwnCertificate> certificate = std::exchange(next_, std::nullopt);

@@ -13,7 +13,9 @@ constexpr std::string_view kNoEbpf = "not supported";
 // Smaller differences are the kernel's rounding.
 constexpr Duration kBootTimeSlack = Duration::Seconds(2);
 
-double Percent(Ppm share) { return static_cast<double>(share) / (static_cast<double>(kWhole) / 100); }
+double Percent(Ppm share) {
+  return static_cast<double>(share) / (static_cast<double>(kWhole) / 100);
+}
 
 api::InterfaceMetrics ToApi(const std::string& name, const TrafficCounters& traffic) {
   return {.interface_name = name,
@@ -39,9 +41,7 @@ std::optional<T> Optional(const Result<T>& result) {
   return result ? std::optional<T>(*result) : std::nullopt;
 }
 
-bool Differ(Timestamp a, Timestamp b) {
-  return a - b > kBootTimeSlack || b - a > kBootTimeSlack;
-}
+bool Differ(Timestamp a, Timestamp b) { return a - b > kBootTimeSlack || b - a > kBootTimeSlack; }
 
 }  // namespace
 

@@ -22,13 +22,28 @@ constexpr Duration kLongestPoll = Duration::Hours(1);
 constexpr std::size_t kMaxInterfaceName = 15;
 constexpr std::size_t kMaxUnknown = 16;
 
-constexpr std::array<std::string_view, 22> kKnown = {
-    "SERVER_REGISTRATION_ADDR", "SERVER_AGENT_ADDR",  "INSTANCE_ID",       "IDENTITY_DIR",
-    "KEYS_DIR",                 "RECV_DIR",           "IDENTITY_MODE",     "KEYS_MODE",
-    "RECV_MODE",                "INSTANCE_KIND",      "INSTANCE_HOSTNAME", "INSTANCE_FQDN",
-    "INSTANCE_IPV4",            "INSTANCE_IPV6",      "REPORT_INTERVAL",   "SPOT_POLL_INTERVAL",
-    "PROVIDER",                 "METADATA_ENDPOINT",  "METRICS_INTERFACE", "EBPF_COUNTERS_PATH",
-    "HEALTH_ADDR",              "DEBUG"};
+constexpr std::array<std::string_view, 22> kKnown = {"SERVER_REGISTRATION_ADDR",
+                                                     "SERVER_AGENT_ADDR",
+                                                     "INSTANCE_ID",
+                                                     "IDENTITY_DIR",
+                                                     "KEYS_DIR",
+                                                     "RECV_DIR",
+                                                     "IDENTITY_MODE",
+                                                     "KEYS_MODE",
+                                                     "RECV_MODE",
+                                                     "INSTANCE_KIND",
+                                                     "INSTANCE_HOSTNAME",
+                                                     "INSTANCE_FQDN",
+                                                     "INSTANCE_IPV4",
+                                                     "INSTANCE_IPV6",
+                                                     "REPORT_INTERVAL",
+                                                     "SPOT_POLL_INTERVAL",
+                                                     "PROVIDER",
+                                                     "METADATA_ENDPOINT",
+                                                     "METRICS_INTERFACE",
+                                                     "EBPF_COUNTERS_PATH",
+                                                     "HEALTH_ADDR",
+                                                     "DEBUG"};
 constexpr std::string_view kWithoutEffect = "ENVIRONMENT";
 constexpr std::array<std::string_view, 7> kProviders = {"aws",   "gcp",  "google", "proxmox",
                                                         "local", "none", "azure"};
@@ -155,9 +170,9 @@ void ReadPlaces(Reader& reader, Settings& settings) {
     ASSIGN_OR_RETURN(RpcAddress at, ParseHostPort(text, EmptyHost::kAllowed));
     if (at.host == "localhost") at.host = "127.0.0.1";
     if (at.host.empty() || IsIpv4(at.host) || IsIpv6(at.host)) return at;
-    return Fail(InvalidArgument(
-        fmt::format("{} is no address to listen on: an IP address, localhost or nothing, and a port",
-                    Quote(text))));
+    return Fail(InvalidArgument(fmt::format(
+        "{} is no address to listen on: an IP address, localhost or nothing, and a port",
+        Quote(text))));
   });
   reader.Take("IDENTITY_DIR", settings.identity_dir, ParseDirectory);
   reader.Take("KEYS_DIR", settings.keys_dir, ParseDirectory);

@@ -220,9 +220,7 @@ TEST(AgentSimTest, WhatCannotBeUsedEndsWithItsCode) {
       {"huge nonce", [](World& w) { w.disk.files["nonce.jwt"] = std::string(5'000, 'a'); },
        kExitCannotJoin},
       {"nonce of another",
-       [](World& w) {
-         w.settings.instance = Puidv7Generator().Next("knc", kToday, {});
-       },
+       [](World& w) { w.settings.instance = Puidv7Generator().Next("knc", kToday, {}); },
        kExitCannotJoin},
       {"bad key", [](World& w) { w.disk.files["identity.key"] = "junk"; }, kExitUnusable},
       {"certificate without key", [](World& w) { w.disk.files["identity.crt"] = "x"; },
@@ -322,8 +320,8 @@ TEST(AgentSimTest, StreamsEndAndBeginByThemselves) {
   EXPECT_EQ(world.server->Open(api::kReceiveFiles.path), 1);
   const std::size_t reports = world.server->reports.size();
   ASSERT_TRUE(world.UntilServing(Duration::Seconds(2)));
-  EXPECT_TRUE(world.Until([&] { return world.server->reports.size() > reports; },
-                          Duration::Seconds(1)));
+  EXPECT_TRUE(
+      world.Until([&] { return world.server->reports.size() > reports; }, Duration::Seconds(1)));
   // A clean end is an end as well.
   world.RunFor(Duration::Minutes(1));
   world.server->End(api::kReceiveKeyRequests.path, {});
@@ -386,12 +384,12 @@ TEST(AgentSimTest, BI111_AServerThatIsNotWhoItShouldBeIsNotTalkedTo) {
       {"agent role",
        [](World& w) {
          auto key = std::make_shared<const crypto::PrivateKey>(crypto::test::KeyOf(50));
-         return w.cluster.Wrap(
-             crypto::test::Must(w.cluster.authority().IssueClient(
-                 crypto::test::Agent(), key->public_key(),
-                 {.serial = w.cluster.NextSerial(), .issued_at = kToday,
-                  .life = Duration::Hours(24)})),
-             key);
+         return w.cluster.Wrap(crypto::test::Must(w.cluster.authority().IssueClient(
+                                   crypto::test::Agent(), key->public_key(),
+                                   {.serial = w.cluster.NextSerial(),
+                                    .issued_at = kToday,
+                                    .life = Duration::Hours(24)})),
+                               key);
        }},
       {"other cluster",
        [](World& w) {
@@ -404,8 +402,7 @@ TEST(AgentSimTest, BI111_AServerThatIsNotWhoItShouldBeIsNotTalkedTo) {
        [](World& w) {
          return w.cluster.ServerTls(std::string(kHost), kToday - Duration::Days(366));
        }},
-      {"wrong name",
-       [](World& w) { return w.cluster.ServerTls("another.example", kToday); }}};
+      {"wrong name", [](World& w) { return w.cluster.ServerTls("another.example", kToday); }}};
   for (const Row& row : rows) {
     World world(8);
     if (row.name == "expired") {
@@ -494,8 +491,8 @@ TEST(AgentSimTest, RenewsWithANewKeyAndMovesItsStreams) {
     ASSERT_TRUE(world.UntilServing());
     std::set<std::string> keys = {world.record.key_pem};
     for (int generation = 2; generation <= 4; ++generation) {
-      ASSERT_TRUE(world.Until([&] { return world.record.generation == generation; },
-                              Duration::Hours(17)))
+      ASSERT_TRUE(
+          world.Until([&] { return world.record.generation == generation; }, Duration::Hours(17)))
           << "seed " << seed;
       keys.insert(world.record.key_pem);
       ASSERT_TRUE(world.Until([&] { return Moved(world); }, Duration::Seconds(10)));
@@ -565,37 +562,38 @@ TEST(AgentSimTest, AnExpiredCertificateIsToldAndTriedEveryHalfMinute) {
 }
 
 TEST(AgentSimTest, WhateverBreaksDuringRenewalsNobodyTakesItForAClone) {
-  for (std::uint64_t seed = 1; seed <= 40; ++seed) {
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     World world(seed);
     Prng& chance = world.scheduler.prng();
     world.script.certificate_life = Duration::Hours(1);
     world.StartServer();
     world.StartAgent();
     ASSERT_TRUE(world.UntilServing());
-    const Instant end = world.scheduler.now() + Duration::Hours(6);
+    const Instant end = world.scheduler.now() + Duration::Hours(4);
     while (world.scheduler.now() < end) {
       world.RunFor(Duration::Seconds(chance.Between(1, 600)));
       switch (chance.Below(5)) {
         case 0: world.network.BreakConnections("agent", "server"); break;
         case 1: world.server->script.lose_renewals = 1; break;
-        case 2: world.disk.refuse = Unavailable("no space"); break;
+        case 2:
+          // Not for so long that the certificate ends: then a restart has nothing to show.
+          world.disk.refuse = Unavailable("no space");
+          world.RunFor(Duration::Seconds(chance.Between(1, 300)));
+          world.disk.refuse.reset();
+          break;
         case 3:
           world.StopAgent();
-          world.disk.refuse.reset();
           world.StartAgent();
           break;
-        default:
-          world.disk.refuse.reset();
-          world.server->SendKeyRequest({.rebind = "claim"});
+        default: world.server->SendKeyRequest({.rebind = "claim"});
       }
       ASSERT_FALSE(world.exit_code) << "seed " << seed;
     }
-    world.disk.refuse.reset();
     world.server->script.lose_renewals = 0;
     EXPECT_TRUE(world.Until([&] { return Moved(world); }, Duration::Minutes(10)))
         << "seed " << seed;
     EXPECT_FALSE(world.record.identity_clone) << "seed " << seed;
-    EXPECT_GT(world.record.generation, 6) << "seed " << seed;
+    EXPECT_GT(world.record.generation, 4) << "seed " << seed;
   }
 }
 
@@ -614,9 +612,9 @@ TEST(AgentSimTest, AKillAtAnyStepLeavesAnAgentThatComesBack) {
       world.StartServer();
       world.StartAgent();
       const auto renewed = [&] { return world.record.generation >= 2 && Moved(world); };
-      const bool whole = !world.Until([&] { return world.disk.dead() || renewed(); },
-                                      Duration::Hours(2)) ||
-                         !world.disk.dead();
+      const bool whole =
+          !world.Until([&] { return world.disk.dead() || renewed(); }, Duration::Hours(2)) ||
+          !world.disk.dead();
       changes = world.disk.changes();
       if (whole) break;
       world.StopAgent();

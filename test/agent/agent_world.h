@@ -85,8 +85,7 @@ class World final {
   void StartAgent() {
     exit_code.reset();
     ++runs_;
-    agent_loop = std::make_unique<sim::SimLoop>(
-        scheduler, kToday + skew);
+    agent_loop = std::make_unique<sim::SimLoop>(scheduler, kToday + skew);
     dialer = std::make_unique<sim::SimRpcDialer>(network, *agent_loop,
                                                  sim::SimRpcDialer::Options{.process = "agent"});
     random = std::make_unique<sim::SeededRandom>((seed_ * 1'000) + runs_);

@@ -33,9 +33,9 @@ class Cluster final {
  public:
   explicit Cluster(Timestamp now, std::uint8_t number = 1) : now_(now), number_(number) {
     crypto::PrivateKey key = crypto::test::KeyOf(number);
-    crypto::Certificate root = crypto::test::Must(crypto::IssueCa(
-        {.organization = {"Nstance Cluster example-cluster"}}, key,
-        {.issued_at = now - Duration::Hours(1), .life = crypto::kDefaultCaLife}));
+    crypto::Certificate root = crypto::test::Must(
+        crypto::IssueCa({.organization = {"Nstance Cluster example-cluster"}}, key,
+                        {.issued_at = now - Duration::Hours(1), .life = crypto::kDefaultCaLife}));
     authority_ =
         crypto::test::Must(crypto::CertificateAuthority::Make(std::move(root), std::move(key)));
   }
@@ -45,19 +45,18 @@ class Cluster final {
 
   // A token of the instance, as a nonce.jwt has it.
   [[nodiscard]] std::string Nonce(Duration life = Duration::Minutes(10)) const {
-    return crypto::SignRegistrationToken(
-        {.subject = std::string(crypto::test::kInstance),
-         .expires_at = now_ + life,
-         .not_before = now_ - crypto::kTokenBackdate,
-         .issued_at = now_ - crypto::kTokenBackdate,
-         .token_id = "AAECAwQFBgcICQoLDA0ODw",
-         .kind = crypto::TokenKind::kAgent,
-         .config_hash = "sha256:aa",
-         .cluster = "example-cluster",
-         .shard = "dc1-zone-a",
-         .group = "workers",
-         .tenant = crypto::test::Tenant("prod")},
-        NonceKey());
+    return crypto::SignRegistrationToken({.subject = std::string(crypto::test::kInstance),
+                                          .expires_at = now_ + life,
+                                          .not_before = now_ - crypto::kTokenBackdate,
+                                          .issued_at = now_ - crypto::kTokenBackdate,
+                                          .token_id = "AAECAwQFBgcICQoLDA0ODw",
+                                          .kind = crypto::TokenKind::kAgent,
+                                          .config_hash = "sha256:aa",
+                                          .cluster = "example-cluster",
+                                          .shard = "dc1-zone-a",
+                                          .group = "workers",
+                                          .tenant = crypto::test::Tenant("prod")},
+                                         NonceKey());
   }
   [[nodiscard]] static crypto::PrivateKey NonceKey() { return crypto::test::KeyOf(77); }
 
@@ -205,13 +204,14 @@ class ScriptedServer final {
   void OnMessage(Stream& stream, const RpcMessage& message) {
     if (const auto* report = message.As<api::HealthReportRequest>()) reports.push_back(*report);
     if (const auto* join = message.As<api::RegisterClientRequest>()) {
-      return Answer(stream, Register(*join), &Script::lose_registrations,
-                    [](std::string pem) { return api::RegisterClientResponse{std::move(pem), {}}; });
+      return Answer(stream, Register(*join), &Script::lose_registrations, [](std::string pem) {
+        return api::RegisterClientResponse{std::move(pem), {}};
+      });
     }
     if (const auto* renew = message.As<api::RenewCertificateRequest>()) {
-      return Answer(
-          stream, Renew(stream, *renew), &Script::lose_renewals,
-          [](std::string pem) { return api::RenewCertificateResponse{std::move(pem), {}}; });
+      return Answer(stream, Renew(stream, *renew), &Script::lose_renewals, [](std::string pem) {
+        return api::RenewCertificateResponse{std::move(pem), {}};
+      });
     }
   }
 
@@ -224,7 +224,7 @@ class ScriptedServer final {
   }
 
   template <class Make>
-  void Answer(Stream& stream, const Result<std::string>& pem, int Script::*lose, Make make) {
+  void Answer(Stream& stream, const Result<std::string>& pem, int Script::* lose, Make make) {
     if (pem && script.*lose > 0) {
       --(script.*lose);
       return Forget(stream);
@@ -242,12 +242,11 @@ class ScriptedServer final {
     registrations.push_back(request);
     registered_keys.insert(request.public_key_pem);
     const std::vector<crypto::PublicKey> keys = {Cluster::NonceKey().public_key()};
-    ASSIGN_OR_RETURN(const auto claims,
-                     crypto::VerifyRegistrationToken(request.registration_nonce_jwt,
-                                                     {.keys = keys,
-                                                      .now = now_(),
-                                                      .kind = crypto::TokenKind::kAgent,
-                                                      .source = {}}));
+    ASSIGN_OR_RETURN(
+        const auto claims,
+        crypto::VerifyRegistrationToken(
+            request.registration_nonce_jwt,
+            {.keys = keys, .now = now_(), .kind = crypto::TokenKind::kAgent, .source = {}}));
     ASSIGN_OR_RETURN(const auto key, crypto::PublicKey::FromPem(request.public_key_pem));
     RETURN_IF_ERROR(crypto::VerifyJoinProof(key, request.registration_nonce_jwt,
                                             crypto::test::Cluster(), AsBytes(request.proof)));
@@ -271,11 +270,9 @@ class ScriptedServer final {
   }
 
   void Issue(const crypto::PublicKey& key) {
-    const crypto::Certificate certificate =
-        crypto::test::Must(cluster_.authority().IssueClient(
-            crypto::test::Agent(), key,
-            {.serial = cluster_.NextSerial(), .issued_at = now_(),
-             .life = script.certificate_life}));
+    const crypto::Certificate certificate = crypto::test::Must(cluster_.authority().IssueClient(
+        crypto::test::Agent(), key,
+        {.serial = cluster_.NextSerial(), .issued_at = now_(), .life = script.certificate_life}));
     record_.key_pem = key.ToPem();
     record_.certificate_pem = certificate.ToPem();
     record_.serial = certificate.facts().serial.decimal();

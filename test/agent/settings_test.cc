@@ -45,16 +45,28 @@ TEST(SettingsTest, TheAddressesSuffice) {
 }
 
 TEST(SettingsTest, EveryVariableIsRead) {
-  const auto settings = ReadSettings(
-      With({"NSTANCE_INSTANCE_ID=knc06bgm7733st2576nx5jht4ecjw", "NSTANCE_IDENTITY_DIR=/a",
-            "NSTANCE_KEYS_DIR=/b", "NSTANCE_RECV_DIR=/c", "NSTANCE_IDENTITY_MODE=0400",
-            "NSTANCE_KEYS_MODE=600", "NSTANCE_RECV_MODE=0777", "NSTANCE_INSTANCE_HOSTNAME=h",
-            "NSTANCE_INSTANCE_FQDN=h.example", "NSTANCE_INSTANCE_IPV4=10.1.2.3",
-            "NSTANCE_INSTANCE_IPV6=2001:db8::1", "NSTANCE_REPORT_INTERVAL=1d",
-            "NSTANCE_METRICS_INTERFACE=eth0", "NSTANCE_EBPF_COUNTERS_PATH=/x",
-            "NSTANCE_HEALTH_ADDR=:0", "NSTANCE_DEBUG=true", "NSTANCE_ENVIRONMENT=production",
-            "NSTANCE_PROVIDER=aws", "NSTANCE_SPOT_POLL_INTERVAL=2s", "HOME=/root",
-            "NSTANCE_REPORT_INTERVALL=5s", "NSTANCE_KEYS_MODE="}));
+  const auto settings = ReadSettings(With({"NSTANCE_INSTANCE_ID=knc06bgm7733st2576nx5jht4ecjw",
+                                           "NSTANCE_IDENTITY_DIR=/a",
+                                           "NSTANCE_KEYS_DIR=/b",
+                                           "NSTANCE_RECV_DIR=/c",
+                                           "NSTANCE_IDENTITY_MODE=0400",
+                                           "NSTANCE_KEYS_MODE=600",
+                                           "NSTANCE_RECV_MODE=0777",
+                                           "NSTANCE_INSTANCE_HOSTNAME=h",
+                                           "NSTANCE_INSTANCE_FQDN=h.example",
+                                           "NSTANCE_INSTANCE_IPV4=10.1.2.3",
+                                           "NSTANCE_INSTANCE_IPV6=2001:db8::1",
+                                           "NSTANCE_REPORT_INTERVAL=1d",
+                                           "NSTANCE_METRICS_INTERFACE=eth0",
+                                           "NSTANCE_EBPF_COUNTERS_PATH=/x",
+                                           "NSTANCE_HEALTH_ADDR=:0",
+                                           "NSTANCE_DEBUG=true",
+                                           "NSTANCE_ENVIRONMENT=production",
+                                           "NSTANCE_PROVIDER=aws",
+                                           "NSTANCE_SPOT_POLL_INTERVAL=2s",
+                                           "HOME=/root",
+                                           "NSTANCE_REPORT_INTERVALL=5s",
+                                           "NSTANCE_KEYS_MODE="}));
   ASSERT_TRUE(settings) << testing::PrintToString(settings.error());
   EXPECT_EQ(settings->instance->text(), "knc06bgm7733st2576nx5jht4ecjw");
   EXPECT_EQ(settings->keys_mode, 0600U);
@@ -68,8 +80,8 @@ TEST(SettingsTest, EveryVariableIsRead) {
 }
 
 TEST(SettingsTest, AllProblemsAreTold) {
-  const auto settings = ReadSettings(Variables{"NSTANCE_SERVER_AGENT_ADDR=x", "NSTANCE_DEBUG=maybe",
-                                               "NSTANCE_KEYS_MODE=0999"});
+  const auto settings = ReadSettings(
+      Variables{"NSTANCE_SERVER_AGENT_ADDR=x", "NSTANCE_DEBUG=maybe", "NSTANCE_KEYS_MODE=0999"});
   ASSERT_FALSE(settings);
   EXPECT_THAT(settings.error(),
               ElementsAre(StartsWith("NSTANCE_SERVER_REGISTRATION_ADDR: is required"),
@@ -78,17 +90,37 @@ TEST(SettingsTest, AllProblemsAreTold) {
 }
 
 TEST(SettingsTest, BadValuesAreRefusedOneByOne) {
-  for (const std::string bad :
-       {"SERVER_AGENT_ADDR=host:0", "SERVER_AGENT_ADDR=:8994", "SERVER_AGENT_ADDR=host:65536",
-        "SERVER_AGENT_ADDR=host:", "SERVER_AGENT_ADDR=::1:80", "SERVER_AGENT_ADDR=[x]:80",
-        "SERVER_AGENT_ADDR=a b:80", "SERVER_AGENT_ADDR=-a:80", "SERVER_AGENT_ADDR=a..b:80",
-        "INSTANCE_ID=x", "INSTANCE_ID=KNC06BGM7733ST2576NX5JHT4ECJW", "IDENTITY_DIR=relative",
-        "IDENTITY_MODE=01000", "IDENTITY_MODE=-1", "IDENTITY_MODE=0x1", "REPORT_INTERVAL=-5s",
-        "REPORT_INTERVAL=10ms", "REPORT_INTERVAL=5", "REPORT_INTERVAL=25h",
-        "SPOT_POLL_INTERVAL=1ms", "PROVIDER=acme", "METADATA_ENDPOINT=ftp://x",
-        "INSTANCE_HOSTNAME=a_b", "INSTANCE_IPV4=1.2.3", "INSTANCE_IPV4=010.1.1.1",
-        "INSTANCE_IPV6=1.2.3.4", "METRICS_INTERFACE=../etc", "METRICS_INTERFACE=waytoolongname00",
-        "HEALTH_ADDR=name:80", "HEALTH_ADDR=8996", "DEBUG=yes"}) {
+  for (const std::string bad : {"SERVER_AGENT_ADDR=host:0",
+                                "SERVER_AGENT_ADDR=:8994",
+                                "SERVER_AGENT_ADDR=host:65536",
+                                "SERVER_AGENT_ADDR=host:",
+                                "SERVER_AGENT_ADDR=::1:80",
+                                "SERVER_AGENT_ADDR=[x]:80",
+                                "SERVER_AGENT_ADDR=a b:80",
+                                "SERVER_AGENT_ADDR=-a:80",
+                                "SERVER_AGENT_ADDR=a..b:80",
+                                "INSTANCE_ID=x",
+                                "INSTANCE_ID=KNC06BGM7733ST2576NX5JHT4ECJW",
+                                "IDENTITY_DIR=relative",
+                                "IDENTITY_MODE=01000",
+                                "IDENTITY_MODE=-1",
+                                "IDENTITY_MODE=0x1",
+                                "REPORT_INTERVAL=-5s",
+                                "REPORT_INTERVAL=10ms",
+                                "REPORT_INTERVAL=5",
+                                "REPORT_INTERVAL=25h",
+                                "SPOT_POLL_INTERVAL=1ms",
+                                "PROVIDER=acme",
+                                "METADATA_ENDPOINT=ftp://x",
+                                "INSTANCE_HOSTNAME=a_b",
+                                "INSTANCE_IPV4=1.2.3",
+                                "INSTANCE_IPV4=010.1.1.1",
+                                "INSTANCE_IPV6=1.2.3.4",
+                                "METRICS_INTERFACE=../etc",
+                                "METRICS_INTERFACE=waytoolongname00",
+                                "HEALTH_ADDR=name:80",
+                                "HEALTH_ADDR=8996",
+                                "DEBUG=yes"}) {
     const auto settings = ReadSettings(
         Variables{"NSTANCE_" + bad, kLeast[0],
                   bad.starts_with("SERVER_AGENT_ADDR") ? std::string("X=") : kLeast[1]});

@@ -122,10 +122,9 @@ class AgentProgramTest : public testing::Test {
   void StartServer() { StartServer(cluster.ServerTls("localhost", now)); }
   std::uint16_t Open(RpcPort port, std::uint16_t number) {
     std::optional<Result<RpcAddress>> opened;
-    const Pending pending = rpc->Open({.port = port,
-                                       .bind = {.host = "127.0.0.1", .port = number},
-                                       .accept = server->Acceptor()},
-                                      [&](Result<RpcAddress> at) { opened = std::move(at); });
+    const Pending pending = rpc->Open(
+        {.port = port, .bind = {.host = "127.0.0.1", .port = number}, .accept = server->Acceptor()},
+        [&](Result<RpcAddress> at) { opened = std::move(at); });
     EXPECT_TRUE(Until([&] { return opened.has_value(); }));
     EXPECT_TRUE(*opened) << opened->error().ToString();
     return *opened ? (*opened)->port : 0;

@@ -132,8 +132,7 @@ Result<std::optional<std::string>> LocalAgentFiles::Read(std::string_view name) 
   }
 }
 
-Status LocalAgentFiles::WriteTemporary(const std::string& temporary,
-                                       std::string_view bytes) const {
+Status LocalAgentFiles::WriteTemporary(const std::string& temporary, std::string_view bytes) const {
   const std::string path = PathOf(temporary);
   (void)::unlinkat(descriptor_, temporary.c_str(), 0);
   const Descriptor file(::openat(descriptor_, temporary.c_str(),

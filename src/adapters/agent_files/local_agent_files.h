@@ -1,8 +1,8 @@
 // LocalAgentFiles: ports/agent_files.h on a directory of this machine.
 //
-// A file is replaced by a temporary in the same directory: written, given its mode, synced, renamed,
-// and the directory synced. The directory is held open, so that a path which is exchanged meanwhile
-// leads nowhere else; links are followed neither for reading nor for writing.
+// A file is replaced by a temporary in the same directory: written, given its mode, synced and
+// renamed, and the directory synced. The directory is held open, so that a path which is exchanged
+// meanwhile leads nowhere else; links are followed neither for reading nor for writing.
 #pragma once
 
 #include <memory>

@@ -74,9 +74,8 @@ std::expected<void, Refusal> TakeHeader(std::string_view line, Headers& headers)
   if (EqualsIgnoringCase(name, "host")) ++headers.hosts;
   if (EqualsIgnoringCase(name, "transfer-encoding")) headers.transfer = true;
   if (EqualsIgnoringCase(name, "content-length")) {
-    const bool digits = !value.empty() && std::ranges::all_of(value, [](char c) {
-      return c >= '0' && c <= '9';
-    });
+    const bool digits =
+        !value.empty() && std::ranges::all_of(value, [](char c) { return c >= '0' && c <= '9'; });
     if (!digits || headers.length) return Refuse(400, "a malformed Content-Length");
     headers.length = true;
     headers.body = value.find_first_not_of('0') != std::string_view::npos;
@@ -165,8 +164,8 @@ std::expected<Head, Refusal> ParseHead(std::string_view head) {
   }
   const std::size_t mark = std::min(line->target.find('?'), line->target.size());
   return Head{.question = {.path = std::string(line->target.substr(0, mark)),
-                           .query = std::string(line->target.substr(
-                               std::min(mark + 1, line->target.size())))},
+                           .query = std::string(
+                               line->target.substr(std::min(mark + 1, line->target.size())))},
               .body = line->method == "HEAD" ? BodyWanted::kNo : BodyWanted::kYes};
 }
 

@@ -73,7 +73,8 @@ std::uint16_t PortOf(int descriptor) {
 
 // A listening socket, or -1 with errno.
 int ListenOn(const Address& address) {
-  const int socket = ::socket(address.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  const int socket =
+      ::socket(address.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
   if (socket < 0) return -1;
   const int on = 1;
   const int off = 0;
@@ -188,7 +189,8 @@ Result<std::uint16_t> LoopHttpServer::State::Listen(const std::string& host, std
   if (listener_ < 0 && host.empty() && errno == EAFNOSUPPORT) listener_ = ListenOn(AllIpv4(port));
   if (listener_ < 0) {
     const std::error_code error(errno, std::generic_category());
-    return Fail(Unavailable(fmt::format("cannot listen on {}:{}: {}", host, port, error.message())));
+    return Fail(
+        Unavailable(fmt::format("cannot listen on {}:{}: {}", host, port, error.message())));
   }
   page_ = std::move(page);
   watch_ = loop_.Watch(listener_, {.readable = true}, [this](Readiness) { Accept(); });

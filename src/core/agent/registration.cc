@@ -63,8 +63,7 @@ Duration Registration::DelayAfter(Code code, Prng& jitter) {
     case Code::kUnimplemented:
     case Code::kNotFound:
     case Code::kAlreadyExists:
-    case Code::kOutOfRange:
-      return Between(Duration::Seconds(30), Duration::Seconds(60), jitter);
+    case Code::kOutOfRange: return Between(Duration::Seconds(30), Duration::Seconds(60), jitter);
     default: return Jittered(Doubled(quick_retries_++, kQuickCap), jitter);
   }
 }

@@ -1,7 +1,7 @@
 // Registration: how an agent joins with its nonce. The machine; agent/registrar.h runs it.
 //
 //   state     | event                                   | next      | command
-//   ----------+-----------------------------------------+-----------+--------------------------------
+//   ----------+-----------------------------------------+-----------+-----------------------------
 //   new       | Start                                   | calling   | Call
 //   calling   | certificate                             | storing   | Store
 //   calling   | kUnauthenticated                        | waiting   | Wait 10-30 s

@@ -48,9 +48,9 @@ std::uint64_t Counted(std::uint64_t before, std::uint64_t after) {
   return after >= before ? after - before : after;
 }
 
-constexpr std::array kTrafficFields = {
-    &TrafficCounters::rx_bytes,   &TrafficCounters::tx_bytes, &TrafficCounters::rx_packets,
-    &TrafficCounters::tx_packets, &TrafficCounters::rx_drops, &TrafficCounters::tx_drops};
+constexpr std::array kTrafficFields = {&TrafficCounters::rx_bytes,   &TrafficCounters::tx_bytes,
+                                       &TrafficCounters::rx_packets, &TrafficCounters::tx_packets,
+                                       &TrafficCounters::rx_drops,   &TrafficCounters::tx_drops};
 
 TrafficCounters Difference(const TrafficCounters& before, const TrafficCounters& after) {
   TrafficCounters difference;

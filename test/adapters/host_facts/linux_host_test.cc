@@ -24,8 +24,8 @@ class LinuxHostTest : public testing::Test {
   }
   void PutInterface(const std::string& name) const {
     int value = 1;
-    for (const std::string counter : {"rx_bytes", "tx_bytes", "rx_packets", "tx_packets",
-                                      "rx_dropped", "tx_dropped"}) {
+    for (const std::string counter :
+         {"rx_bytes", "tx_bytes", "rx_packets", "tx_packets", "rx_dropped", "tx_dropped"}) {
       Put("/sys/class/net/" + name + "/statistics/" + counter, std::to_string(value++) + "\n");
     }
   }

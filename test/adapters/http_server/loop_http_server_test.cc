@@ -69,17 +69,17 @@ class LoopHttpServerTest : public testing::Test {
  public:
   void Listen(HttpServerLimits limits = {}) {
     server = std::make_unique<LoopHttpServer>(loop, LoopHttpServer::Options{.limits = limits});
-    const auto bound = server->Listen("127.0.0.1", 0, [this](const HttpQuestion& question,
-                                                             HttpReply reply) {
-      paths.push_back(question.path);
-      if (question.path == "/later") {
-        waiting = std::move(reply);
-      } else if (question.path == "/large") {
-        reply({.body = std::string(std::size_t{8} * 1024 * 1024, 'x')});
-      } else if (question.path != "/dropped") {
-        reply({.body = "ok\n"});
-      }
-    });
+    const auto bound =
+        server->Listen("127.0.0.1", 0, [this](const HttpQuestion& question, HttpReply reply) {
+          paths.push_back(question.path);
+          if (question.path == "/later") {
+            waiting = std::move(reply);
+          } else if (question.path == "/large") {
+            reply({.body = std::string(std::size_t{8} * 1024 * 1024, 'x')});
+          } else if (question.path != "/dropped") {
+            reply({.body = "ok\n"});
+          }
+        });
     ASSERT_TRUE(bound) << bound.error().ToString();
     port = *bound;
   }

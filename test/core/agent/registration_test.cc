@@ -27,16 +27,16 @@ TEST(RegistrationTest, EachAnswerHasItsWait) {
   };
   const Duration quick_low = Duration::Milliseconds(250);
   const Duration quick_high = Duration::Milliseconds(750);
-  for (const Row& row : {Row{Code::kUnavailable, quick_low, quick_high},
-                         Row{Code::kDeadlineExceeded, quick_low, quick_high},
-                         Row{Code::kAborted, quick_low, quick_high},
-                         Row{Code::kInternal, quick_low, quick_high},
-                         Row{Code::kFailedPrecondition, quick_low, quick_high},
-                         Row{Code::kResourceExhausted, quick_low, quick_high},
-                         Row{Code::kUnauthenticated, Duration::Seconds(10), Duration::Seconds(30)},
-                         Row{Code::kInvalidArgument, Duration::Seconds(30), Duration::Seconds(60)},
-                         Row{Code::kPermissionDenied, Duration::Seconds(30), Duration::Seconds(60)},
-                         Row{Code::kUnimplemented, Duration::Seconds(30), Duration::Seconds(60)}}) {
+  for (const Row& row :
+       {Row{Code::kUnavailable, quick_low, quick_high},
+        Row{Code::kDeadlineExceeded, quick_low, quick_high},
+        Row{Code::kAborted, quick_low, quick_high}, Row{Code::kInternal, quick_low, quick_high},
+        Row{Code::kFailedPrecondition, quick_low, quick_high},
+        Row{Code::kResourceExhausted, quick_low, quick_high},
+        Row{Code::kUnauthenticated, Duration::Seconds(10), Duration::Seconds(30)},
+        Row{Code::kInvalidArgument, Duration::Seconds(30), Duration::Seconds(60)},
+        Row{Code::kPermissionDenied, Duration::Seconds(30), Duration::Seconds(60)},
+        Row{Code::kUnimplemented, Duration::Seconds(30), Duration::Seconds(60)}}) {
     for (std::uint64_t seed = 1; seed <= 50; ++seed) {
       Prng jitter(seed);
       Registration machine(kExpiry);

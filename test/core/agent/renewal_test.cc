@@ -66,8 +66,8 @@ TEST(RenewalTest, FailuresAreTriedAgainAtMostATwentiethOfTheRestLater) {
   Timestamp wall = kDay.not_after - Duration::Minutes(10);
   for (int i = 0; i < 50; ++i) {
     Begin(machine, jitter, wall);
-    ASSERT_TRUE(Is<Renewal::Nothing>(
-        machine.Answered(Fail(Unauthenticated("blocked")), At(wall), jitter)));
+    ASSERT_TRUE(
+        Is<Renewal::Nothing>(machine.Answered(Fail(Unauthenticated("blocked")), At(wall), jitter)));
     const Duration most = std::max((kDay.not_after - wall) / 20, Duration::Seconds(1));
     ASSERT_TRUE(Is<Renewal::Nothing>(machine.Look(At(wall))));
     wall = wall + most;
@@ -81,8 +81,8 @@ TEST(RenewalTest, AnAnswerThatCouldNotBeStoredIsStoredAgainAndNeverAskedForAgain
   (void)machine.Answered(std::string("pem"), At(kDue), jitter);
   Timestamp wall = kDue;
   for (int i = 0; i < 5; ++i) {
-    EXPECT_TRUE(Is<Renewal::Nothing>(
-        machine.Stored(Fail(Unavailable("disk full")), At(wall), jitter)));
+    EXPECT_TRUE(
+        Is<Renewal::Nothing>(machine.Stored(Fail(Unavailable("disk full")), At(wall), jitter)));
     wall = wall + Duration::Hours(1);
     machine.Rebind();
     // Also without a connection: nothing needs to be asked.
@@ -128,8 +128,8 @@ TEST(RenewalTest, WithoutADurableKeyNothingIsAsked) {
   Prng jitter(1);
   Renewal machine(kDay, jitter);
   ASSERT_TRUE(Is<Renewal::PrepareKey>(machine.Look(At(kDue))));
-  EXPECT_TRUE(Is<Renewal::Nothing>(
-      machine.KeyReady(Fail(Unavailable("disk full")), At(kDue), jitter)));
+  EXPECT_TRUE(
+      Is<Renewal::Nothing>(machine.KeyReady(Fail(Unavailable("disk full")), At(kDue), jitter)));
   EXPECT_TRUE(Is<Renewal::PrepareKey>(machine.Look(At(kDue + Duration::Hours(1)))));
 }
 
@@ -146,9 +146,9 @@ TEST(IdentitySwapTest, EveryStateHasItsSteps) {
   EXPECT_THAT(plan({.key = a}, false), ElementsAre(SwapStep::kWritePublicKey));
   EXPECT_THAT(plan({.key = a, .public_key = b}, false), ElementsAre(SwapStep::kWritePublicKey));
   EXPECT_THAT(plan({.public_key = b}, false), IsEmpty());
-  EXPECT_THAT(plan({.key = a, .public_key = a, .next_key = b, .next_certificate = b}, true),
-              ElementsAre(SwapStep::kMoveKey, SwapStep::kWritePublicKey,
-                          SwapStep::kMoveCertificate));
+  EXPECT_THAT(
+      plan({.key = a, .public_key = a, .next_key = b, .next_certificate = b}, true),
+      ElementsAre(SwapStep::kMoveKey, SwapStep::kWritePublicKey, SwapStep::kMoveCertificate));
   EXPECT_THAT(plan({.key = b, .public_key = a, .next_certificate = b}, true),
               ElementsAre(SwapStep::kWritePublicKey, SwapStep::kMoveCertificate));
   EXPECT_THAT(plan({.key = b, .public_key = b, .next_certificate = b}, true),

@@ -89,7 +89,8 @@ struct Counters {
     cpu.all.total += 1'000;
     cpu.all.busy += busy;
     traffic.rx_bytes += 10;
-    return {.cpu = cpu, .memory = MemorySizes{.total = 1'000, .available = available},
+    return {.cpu = cpu,
+            .memory = MemorySizes{.total = 1'000, .available = available},
             .traffic = traffic};
   }
 };
@@ -118,7 +119,7 @@ TEST(UsageTest, AMeanExistsOnceItsWindowIsFull) {
   history.Add(counters.Pass(100 + (12 * 100)));
   const auto mean = history.Mean(UsageHistory::kOneMinute);
   ASSERT_TRUE(mean);
-  EXPECT_EQ(mean->cpu, 191'666);  // 11 intervals of a tenth, one that is cut at the whole.
+  EXPECT_EQ(mean->cpu, 175'000);  // 11 intervals of a tenth, one that is cut at the whole.
   EXPECT_EQ(mean->traffic->rx_bytes, 120U);
   EXPECT_FALSE(history.Mean(UsageHistory::kFiveMinutes));
 }
