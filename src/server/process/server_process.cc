@@ -155,8 +155,11 @@ void ServerProcess::LoadSecrets() {
 void ServerProcess::LoadKey(std::size_t number) {
   const config::Secrets& secrets = started_with_->config.server.secrets;
   if (number > secrets.old_encryption_keys.size()) {
-    crypto::KeyRing ring = {.current = keys_found_.front(),
-                            .old = {keys_found_.begin() + 1, keys_found_.end()}};
+    crypto::KeyRing ring = {.current = std::move(keys_found_.front()), .old = {}};
+    for (std::size_t i = 1; i < keys_found_.size(); ++i) {
+      ring.old.push_back(std::move(keys_found_[i]));
+    }
+    keys_found_.clear();
     secrets_ = std::make_unique<ObjectSecretStore>(
         ObjectSecretStore::Deps{.loop = deps_.loop,
                                 .store = store_,
@@ -226,7 +229,7 @@ void ServerProcess::StartKeys() {
                         .jitter = jitter_,
                         .log = deps_.log.For("keys")},
       ClusterKeys::Options{.machine = {.subject = std::move(subject),
-                                       .life = config.certificates.ca.ttl}},
+                                       .ca_life = config.certificates.ca.ttl}},
       ClusterKeys::Owner{
           .ready = [this](ClusterIdentityRef identity) { OnKeys(std::move(identity)); },
           .failed = [this](const Error& why) { Fatal(kExitFatal, why.message); },

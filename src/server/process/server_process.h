@@ -26,6 +26,7 @@
 #include "base/log.h"
 #include "base/metrics.h"
 #include "base/prng.h"
+#include "core/config/advertise.h"
 #include "ports/cache_folder.h"
 #include "ports/http.h"
 #include "ports/http_server.h"
