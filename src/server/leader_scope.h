@@ -14,6 +14,8 @@ namespace nstance {
 
 struct LeaderScope {
   std::int64_t epoch = 0;
+  // The longest that one storage call takes (`server.store_timeout`).
+  Duration store_timeout = Duration::Seconds(3);
   // Whether an effect that takes at most so long may start now (RU4). To be asked in the turn that
   // starts it.
   std::function<bool(Duration bound)> may_start;

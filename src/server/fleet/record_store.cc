@@ -114,7 +114,7 @@ void RecordStore::Run(Lane& lane) {
 }
 
 void RecordStore::Write(Lane& lane, InstanceRecord record) {
-  if (!deps_.leader.may_start(options_.store_timeout)) {
+  if (!deps_.leader.may_start(deps_.leader.store_timeout)) {
     return Again(lane, Unavailable("the lease is about to end"));
   }
   Job& job = lane.jobs.front();

@@ -58,7 +58,6 @@ class RecordStore final {
   };
   struct Options {
     ShardId shard;
-    Duration store_timeout = Duration::Seconds(3);
     Duration settle_limit = Duration::Seconds(6);
   };
   enum class Persist : std::uint8_t { kOnce, kUntilDone };

@@ -176,7 +176,7 @@ void Fleet::Engine::RemoveOldRecords() {
   }
   for (const InstanceId& id : removable) {
     const Instance& instance = Find(id)->instance;
-    if (!deps_.leader.may_start(Duration::Seconds(3))) return;
+    if (!deps_.leader.may_start(deps_.leader.store_timeout)) return;
     removals_.push_back(deps_.store.Delete(
         {.key = InstanceRecordKey(options_.shard, {.tenant = instance.tenant, .instance_id = id}),
          .version = instance.stored->version},

@@ -32,6 +32,7 @@ ShardLeader::ShardLeader(Deps deps, Options options, Owner owner)
       options_(std::move(options)),
       owner_(std::move(owner)),
       facts_(options_.facts) {
+  scope_.store_timeout = options_.store_timeout;
   scope_.may_start = [this](Duration bound) {
     return state_ != State::kOver && owner_.may_start(bound);
   };
@@ -101,7 +102,8 @@ void ShardLeader::StartJournal(EpochEvidence evidence) {
   state_ = State::kJournal;
   journal_ = std::make_unique<JournalWriter>(
       JournalWriter::Deps{.loop = deps_.loop, .store = deps_.store, .random = deps_.random},
-      JournalWriter::Options{.key = Key(fmt::format("journal/{}.json", options_.shard.text()))},
+      JournalWriter::Options{.key = Key(fmt::format("journal/{}.json", options_.shard.text())),
+                             .store_timeout = options_.store_timeout},
       JournalMachine({.identity = {.cluster = options_.cluster, .shard = options_.shard},
                       .holder = options_.holder,
                       .evidence = evidence}),
@@ -137,7 +139,8 @@ void ShardLeader::TookOver(std::int64_t epoch) {
                         .jitter = deps_.jitter,
                         .log = deps_.log.For("groups")},
       GroupSource::Options{.key = Key(fmt::format("groups/{}.jsonc", options_.shard.text())),
-                           .epoch = epoch},
+                           .epoch = epoch,
+                           .store_timeout = options_.store_timeout},
       GroupSource::Owner{
           .took_over =
               [this] {

@@ -83,6 +83,7 @@ class ShardLeader final {
     // What is advertised; an empty host or port 0 becomes what is really bound.
     std::map<RpcPort, RpcAddress> advertise;
     fleet::FleetTimes times = {};
+    Duration store_timeout = Duration::Seconds(3);
   };
   struct Owner {
     std::move_only_function<bool(Duration)> may_start;  // Elector::MayStart.

@@ -383,7 +383,8 @@ void ServerProcess::Acquired() {
                            .identity = identity_,
                            .bind = BindAddresses(),
                            .facts = std::move(facts),
-                           .advertise = Advertised()},
+                           .advertise = Advertised(),
+                           .store_timeout = started_with_->config.server.store_timeout},
       ShardLeader::Owner{
           .may_start = [this](Duration bound) { return elector_->MayStart(bound); },
           .acting = [this](const std::map<RpcPort, RpcAddress>& open) { Acting(open); },

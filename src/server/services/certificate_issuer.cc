@@ -88,7 +88,7 @@ void CertificateIssuer::Issue(CertificateOrder order, Done done) {
 }
 
 void CertificateIssuer::WriteLog(std::uint64_t number) {
-  if (!deps_.leader.may_start(options_.store_timeout)) {
+  if (!deps_.leader.may_start(deps_.leader.store_timeout)) {
     return Finish(number, Fail(Unavailable("the lease is about to end")));
   }
   Job& job = jobs_.at(number);

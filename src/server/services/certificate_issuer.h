@@ -48,7 +48,6 @@ class CertificateIssuer final {
   };
   struct Options {
     ShardId shard;
-    Duration store_timeout = Duration::Seconds(3);
     Duration settle_limit = Duration::Seconds(6);
   };
   using Done = std::move_only_function<void(Result<std::string> pem)>;

@@ -276,7 +276,7 @@ void RegistrationService::HandleOperator(const Request& request, const Answer& a
 
 // Single use by a create-only object that holds the key's bytes.
 void RegistrationService::ConsumeOperatorToken(std::uint64_t number) {
-  if (!context_.leader.may_start(Duration::Seconds(3))) {
+  if (!context_.leader.may_start(context_.leader.store_timeout)) {
     return FinishOperator(number, Fail(Unavailable("the lease is about to end")));
   }
   OperatorJob& job = *operators_.at(number);

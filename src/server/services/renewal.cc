@@ -187,7 +187,7 @@ void RenewalService::OnOperator(std::uint64_t number, const Result<Object>& obje
 }
 
 void RenewalService::WriteOperator(std::uint64_t number, const Object& object) {
-  if (!context_.leader.may_start(Duration::Seconds(3))) {
+  if (!context_.leader.may_start(context_.leader.store_timeout)) {
     return FinishOperator(number, Fail(Unavailable("the lease is about to end")));
   }
   OperatorJob& job = *operators_.at(number);
