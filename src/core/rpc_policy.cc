@@ -161,6 +161,13 @@ const RpcPolicyRow* FindRpcPolicy(std::span<const RpcPolicyRow> rows, std::strin
   return found == rows.end() ? nullptr : &*found;
 }
 
+const RpcPolicyRow* FindRpcPolicy(std::span<const RpcPolicyRow> rows, std::string_view path,
+                                  RpcPort port) {
+  const auto found = std::ranges::find_if(
+      rows, [&](const RpcPolicyRow& row) { return row.path == path && row.port == port; });
+  return found == rows.end() ? nullptr : &*found;
+}
+
 bool Admits(const RpcPolicyRow& row, std::optional<crypto::Role> role) {
   switch (row.caller) {
     case RpcCaller::kAnybody: return true;

@@ -106,6 +106,11 @@ struct RpcPolicyRow {
 [[nodiscard]] const RpcPolicyRow* FindRpcPolicy(std::span<const RpcPolicyRow> rows,
                                                 std::string_view path);
 
+// The row of that path for that port, or null. A method that several ports offer, as reflection is,
+// has a row for each.
+[[nodiscard]] const RpcPolicyRow* FindRpcPolicy(std::span<const RpcPolicyRow> rows,
+                                                std::string_view path, RpcPort port);
+
 // Whether the role may call the row's method. Empty: no certificate was asked for.
 [[nodiscard]] bool Admits(const RpcPolicyRow& row, std::optional<crypto::Role> role);
 

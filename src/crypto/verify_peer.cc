@@ -1,6 +1,7 @@
 #include "crypto/verify_peer.h"
 
 #include <algorithm>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <string_view>
@@ -107,6 +108,38 @@ Result<X509Handle> ToX509(const Certificate& certificate) {
   return handle;
 }
 
+// Roots stay the same for months: each thread keeps the last ones that it has parsed.
+Result<X509Handle> RootToX509(const Certificate& root) {
+  struct Kept {
+    Bytes der;
+    X509Handle handle;
+  };
+  constexpr std::size_t kMostKept = 8;  // Two full trust bundles.
+  thread_local std::vector<Kept> kept;
+  auto at = std::ranges::find(kept, root.der(), &Kept::der);
+  if (at == kept.end()) {
+    ASSIGN_OR_RETURN(X509Handle parsed, ToX509(root));
+    if (kept.size() == kMostKept) kept.erase(kept.begin());
+    kept.push_back({.der = root.der(), .handle = std::move(parsed)});
+    at = std::prev(kept.end());
+  }
+  X509_up_ref(at->handle.get());
+  return X509Handle(at->handle.get());
+}
+
+// What is verified must be what was judged: a leaf of other bytes is parsed from the bytes.
+Result<X509Handle> LeafToX509(const Certificate& leaf, X509* parsed) {
+  if (parsed == nullptr || i2d_X509(parsed, nullptr) != static_cast<int>(leaf.der().size())) {
+    return ToX509(leaf);
+  }
+  Bytes der(leaf.der().size());
+  unsigned char* at = der.data();
+  i2d_X509(parsed, &at);
+  if (der != leaf.der()) return ToX509(leaf);
+  X509_up_ref(parsed);
+  return X509Handle(parsed);
+}
+
 // A certificate may stand above another one only if it is a CA's and valid now. Those that may not
 // are not offered to the chain builder at all.
 bool MayIssue(const Certificate& certificate, Timestamp now) {
@@ -152,12 +185,15 @@ Status VerifyWithOpenssl(X509* leaf, STACK_OF(X509) * root, STACK_OF(X509) * unt
 Status VerifyChain(std::span<const Certificate> chain, const PeerEvidence& evidence) {
   const OpensslErrorScope errors;
   RETURN_IF_ERROR(CheckLeaf(chain.front(), evidence));
-  ASSIGN_OR_RETURN(const X509Handle leaf, ToX509(chain.front()));
+  ASSIGN_OR_RETURN(const X509Handle leaf, LeafToX509(chain.front(), evidence.parsed_leaf));
   ASSIGN_OR_RETURN(const StackHandle untrusted, OfferIssuers(chain.subspan(1), evidence.now));
   Status verified = Refuse("chain: no root is valid now");
   for (const Certificate& root : evidence.roots) {
-    ASSIGN_OR_RETURN(const StackHandle trusted, OfferIssuers({&root, 1}, evidence.now));
-    if (sk_X509_num(trusted.get()) == 0) continue;
+    if (!MayIssue(root, evidence.now)) continue;
+    ASSIGN_OR_RETURN(X509Handle handle, RootToX509(root));
+    const StackHandle trusted(sk_X509_new_null());
+    CHECK(trusted != nullptr && sk_X509_push(trusted.get(), handle.get()) > 0, "no memory");
+    static_cast<void>(handle.release());  // The stack's now.
     verified = VerifyWithOpenssl(leaf.get(), trusted.get(), untrusted.get(), evidence.usage);
     if (verified.has_value()) break;
   }

@@ -33,6 +33,8 @@
 #include "crypto/certificate.h"
 #include "crypto/digest.h"
 
+struct x509_st;
+
 namespace nstance::crypto {
 
 inline constexpr std::size_t kMaxChainBytes = std::size_t{64} * 1024;
@@ -59,6 +61,9 @@ struct PeerEvidence {
   Timestamp now;
   PeerUsage usage = PeerUsage::kClient;
   InputSource source;
+  // The leaf as TLS has parsed it already, or null: OpenSSL takes as long to parse a certificate as
+  // to check a signature. Not used unless it is of the same bytes as chain.front().
+  x509_st* parsed_leaf = nullptr;
 };
 
 struct PeerVerdict {

@@ -11,6 +11,7 @@
 // thread at a time, copies included: the encoded form is kept beside the value.
 #pragma once
 
+#include <cstddef>
 #include <memory>
 #include <string>
 #include <utility>
@@ -44,6 +45,10 @@ class RpcMessage final {
     return value;
   }
 
+  // For codecs and transports: about how many bytes the value takes. 0: nobody said.
+  [[nodiscard]] std::size_t weight() const { return box_->weight; }
+  void SetWeight(std::size_t bytes) { box_->weight = bytes; }
+
   using Encoded = std::shared_ptr<const std::string>;
 
   // For codecs: the bytes of this value, once they were made; null before. A message that goes to
@@ -54,6 +59,7 @@ class RpcMessage final {
  private:
   struct AnyBox {
     const void* type = nullptr;
+    std::size_t weight = 0;
     Encoded encoded;
   };
   template <class T>

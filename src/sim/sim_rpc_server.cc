@@ -229,8 +229,8 @@ void SimServerConnection::OnConnect(SimConnect& connect) {
 // The order of the checks is that of the real transport: cheapest first.
 Result<const RpcPolicyRow*> SimServerConnection::Judge(const SimHeaders& headers) const {
   if (identity_ && !*identity_) return Fail(identity_->error());
-  const RpcPolicyRow* row = FindRpcPolicy(server_->options_.policy, headers.path);
-  if (row == nullptr || row->port != port_ || row->offer == RpcOffer::kNotOffered) {
+  const RpcPolicyRow* row = FindRpcPolicy(server_->options_.policy, headers.path, port_);
+  if (row == nullptr || row->offer == RpcOffer::kNotOffered) {
     return Fail({.code = Code::kUnimplemented,
                  .message = fmt::format("{} is not offered here", Quote(headers.path))});
   }

@@ -136,6 +136,17 @@ TEST(RpcPolicy, FindsNothingButTheExactPath) {
   }
 }
 
+TEST(RpcPolicy, FindsTheRowOfThePortWhenSeveralOfferTheMethod) {
+  const std::vector<RpcPolicyRow> rows = {
+      {.path = "/s/A", .port = RpcPort::kAgent, .caller = RpcCaller::kAgent},
+      {.path = "/s/B", .port = RpcPort::kAgent},
+      {.path = "/s/A", .port = RpcPort::kOperator, .caller = RpcCaller::kOperator}};
+  EXPECT_EQ(FindRpcPolicy(rows, "/s/A", RpcPort::kAgent), &rows[0]);
+  EXPECT_EQ(FindRpcPolicy(rows, "/s/A", RpcPort::kOperator), &rows[2]);
+  EXPECT_EQ(FindRpcPolicy(rows, "/s/A", RpcPort::kRegistration), nullptr);
+  EXPECT_EQ(FindRpcPolicy(rows, "/s/B", RpcPort::kOperator), nullptr);
+}
+
 TEST(RpcPolicy, CallsInFlightHaveTheLimitsOfTheContract) {
   EXPECT_EQ(InFlightLimit(RpcLimitsClass::kRegistration), 128);
   EXPECT_EQ(InFlightLimit(RpcLimitsClass::kAgentUnary), 2);

@@ -44,12 +44,6 @@ Readiness FromEpoll(std::uint32_t events) {
           .closed = failed || (events & EPOLLRDHUP) != 0};
 }
 
-void Drain(int descriptor) {
-  std::uint64_t count = 0;
-  while (read(descriptor, &count, sizeof(count)) > 0) {
-  }
-}
-
 }  // namespace
 
 struct RealLoop::State {
@@ -64,6 +58,7 @@ struct RealLoop::State {
   std::atomic<bool> stop = false;  // Read once per turn.
   std::atomic<std::thread::id> thread;
 
+  std::array<epoll_event, kEventsPerTurn> ready{};  // Of the turn.
   bool in_task = false;
   Instant task_time;
   std::uint64_t next_id = kFirstWatchId;
@@ -158,18 +153,15 @@ struct RealLoop::State {
 
   void Turn() {
     ArmTimer();
-    std::array<epoll_event, kEventsPerTurn> events{};
     const int wait = HasPosted() ? 0 : -1;
-    const int count = epoll_wait(epoll, events.data(), kEventsPerTurn, wait);
+    const int count = epoll_wait(epoll, ready.data(), kEventsPerTurn, wait);
     CHECK(count >= 0 || errno == EINTR, "errno {}", errno);
     for (int i = 0; i < count; ++i) {
-      const epoll_event& event = events.at(static_cast<std::size_t>(i));
-      if (event.data.u64 == kWakeId) {
-        Drain(wake);
-      } else if (event.data.u64 == kTimerId) {
-        Drain(timer);
+      const epoll_event& event = ready.at(static_cast<std::size_t>(i));
+      // The first two are edge-triggered: a wake-up and an expiry each count once, unread.
+      if (event.data.u64 == kTimerId) {
         armed = Instant::Never();
-      } else {
+      } else if (event.data.u64 != kWakeId) {
         RunDescriptor(event.data.u64, event.events);
       }
     }
@@ -183,8 +175,8 @@ RealLoop::RealLoop() : state_(std::make_unique<State>()) {
   state_->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   state_->timer = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
   CHECK(state_->epoll >= 0 && state_->wake >= 0 && state_->timer >= 0, "errno {}", errno);
-  state_->Control(EPOLL_CTL_ADD, state_->wake, kWakeId, EPOLLIN);
-  state_->Control(EPOLL_CTL_ADD, state_->timer, kTimerId, EPOLLIN);
+  state_->Control(EPOLL_CTL_ADD, state_->wake, kWakeId, EPOLLIN | EPOLLET);
+  state_->Control(EPOLL_CTL_ADD, state_->timer, kTimerId, EPOLLIN | EPOLLET);
 }
 
 RealLoop::~RealLoop() {

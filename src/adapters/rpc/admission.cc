@@ -15,7 +15,14 @@ constexpr std::size_t kMaxRates = 65'536;
 
 bool IsLoopback(std::string_view host) { return host.starts_with("127.") || host == "::1"; }
 
+bool Belongs(RpcPort port, const crypto::PeerIdentity& identity) {
+  return identity.role ==
+         (port == RpcPort::kAgent ? crypto::Role::kAgent : crypto::Role::kOperator);
+}
+
+// Whoever has knocked at the wrong port must not take the places of those who belong there.
 std::string IdentityKey(RpcPort port, const crypto::PeerIdentity& identity) {
+  if (!Belongs(port, identity)) return fmt::format("other/{}", identity.id);
   return port == RpcPort::kAgent ? "agent/" + identity.id : "operator/" + identity.tenant.text();
 }
 
@@ -86,7 +93,7 @@ Result<std::optional<ConnectionId>> Admission::Verify(const Verified& verified) 
   const std::scoped_lock lock(mutex_);
   std::deque<ConnectionId>& open = by_identity_[IdentityKey(verified.port, verified.identity)];
   std::optional<ConnectionId> victim;
-  if (verified.port == RpcPort::kAgent) {
+  if (verified.port == RpcPort::kAgent || !Belongs(verified.port, verified.identity)) {
     if (open.size() >= limits_.agent_connections) victim = open.front();
   } else if (open.size() >= limits_.operator_connections) {
     return Fail(ResourceExhausted("operator_connections"));
@@ -161,9 +168,15 @@ void Admission::EndCall(const std::string& key) {
   if (at != calls_.end() && --at->second == 0) calls_.erase(at);
 }
 
-std::size_t Admission::connections() const {
+Admission::Usage Admission::usage() const {
   const std::scoped_lock lock(mutex_);
-  return total_;
+  Usage usage = {.connections = total_,
+                 .verified = verified_,
+                 .registration = registration_,
+                 .addresses = by_address_.size(),
+                 .identities = by_identity_.size()};
+  for (const auto& [key, count] : calls_) usage.calls += count;
+  return usage;
 }
 
 }  // namespace nstance::grpc

@@ -9,6 +9,7 @@
 //   registration port      1,024 connections, 32 per address (IPv6: per /64)
 //   agent port             2 connections per CN: the newest wins and the oldest is to be closed
 //   operator port          64 connections per tenant: the newest is refused
+//   role of another port   2 connections per CN, counted apart: they can call nothing
 //   calls                  in flight per holder, by the limits class of the policy row;
 //                          registration: 5/s, burst 20, per address and 400/s in total
 #pragma once
@@ -98,10 +99,23 @@ class Admission final {
   [[nodiscard]] Result<std::string> StartCall(const Holder& holder, Instant now);
   void EndCall(const std::string& key);
 
-  [[nodiscard]] std::size_t connections() const;
+  // Whether limits per address do not apply to it.
+  [[nodiscard]] bool Exempt(std::string_view host) const;
+
+  // What is counted at this moment; all zero when nothing is open.
+  struct Usage {
+    std::size_t connections = 0;
+    std::size_t verified = 0;
+    std::size_t registration = 0;
+    std::size_t addresses = 0;
+    std::size_t identities = 0;
+    std::size_t calls = 0;
+
+    friend bool operator==(const Usage&, const Usage&) = default;
+  };
+  [[nodiscard]] Usage usage() const;
 
  private:
-  [[nodiscard]] bool Exempt(std::string_view host) const;
   [[nodiscard]] Status TakeRate(std::string_view host, Instant now);
   void Sweep(Instant now);
 

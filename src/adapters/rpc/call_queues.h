@@ -37,17 +37,19 @@ class SendQueue final {
   std::size_t bytes_ = 0;
 };
 
-// Bytes in, whole messages out, unless the handler pauses: then bytes are held as they are, which
-// is bounded by the stream's window, since no credit is given for them.
+// Bytes in, whole messages out, unless the handler pauses or its connection is held up: then bytes
+// are kept as they are, which is bounded by the stream's window, since no credit is given for them.
 class Inbox final {
  public:
-  explicit Inbox(const FrameRules& rules) : reader_(rules) {}
+  // `held_up` is the connection's, looked at before each message; null: never.
+  explicit Inbox(const FrameRules& rules, const bool* held_up = nullptr)
+      : reader_(rules), held_up_(held_up) {}
 
   // Calls `deliver` with each message (a span); it returns a Status, and may call Pause(). The
   // value is the number of bytes whose credit is due.
   template <class Deliver>
   [[nodiscard]] Result<std::size_t> Feed(std::span<const std::uint8_t> bytes, Deliver&& deliver) {
-    if (paused_ || !held_.empty()) {
+    if (stopped() || !held_.empty()) {
       held_.insert(held_.end(), bytes.begin(), bytes.end());
       return 0;
     }
@@ -55,10 +57,16 @@ class Inbox final {
   }
 
   void Pause() { paused_ = true; }
-  // Delivers what was held.
+  // Delivers what was kept.
   template <class Deliver>
   [[nodiscard]] Result<std::size_t> Resume(Deliver&& deliver) {
     paused_ = false;
+    return GoOn(deliver);
+  }
+  // The same when the connection is no longer held up; nothing while the handler pauses.
+  template <class Deliver>
+  [[nodiscard]] Result<std::size_t> GoOn(Deliver&& deliver) {
+    if (stopped()) return 0;
     const Bytes held = std::exchange(held_, {});
     return Take(held, deliver);
   }
@@ -74,7 +82,7 @@ class Inbox final {
   template <class Deliver>
   [[nodiscard]] Result<std::size_t> Take(std::span<const std::uint8_t> bytes, Deliver& deliver) {
     const std::size_t size = bytes.size();
-    while (!bytes.empty() && !paused_) {
+    while (!bytes.empty() && !stopped()) {
       ASSIGN_OR_RETURN(const MessageReader::Step step, reader_.Read(bytes));
       bytes = bytes.subspan(step.consumed);
       if (step.message) RETURN_IF_ERROR(deliver(*step.message));
@@ -83,7 +91,10 @@ class Inbox final {
     return size - bytes.size();
   }
 
+  [[nodiscard]] bool stopped() const { return paused_ || (held_up_ != nullptr && *held_up_); }
+
   MessageReader reader_;
+  const bool* held_up_;
   Bytes held_;
   bool paused_ = false;
 };

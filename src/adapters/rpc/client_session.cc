@@ -66,7 +66,7 @@ Outcome ClientSession::OutcomeFor(const Stream& stream) {
 
 StreamId ClientSession::Start(const CallStart& start, Instant now) {
   now_ = now;
-  if (h2_.closing() || told_to_go_) return 0;
+  if (h2_.closing() || told_to_go_ || streams_.size() >= kMaxClientCalls) return 0;
   HeaderList list = {{":method", "POST"},
                      {":scheme", "https"},
                      {":path", std::string(start.path)},

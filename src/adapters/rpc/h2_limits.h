@@ -12,6 +12,10 @@ namespace nstance::grpc {
 
 inline constexpr std::size_t kMaxHeaderListBytes = std::size_t{16} * 1024;
 inline constexpr std::size_t kMaxContinuations = 8;
+inline constexpr std::size_t kMaxFrameBytes = std::size_t{16} * 1024;
+// Frames of a server that wait for a client that does not read; without data, which is bounded by
+// the send queues.
+inline constexpr std::size_t kMaxQueuedFrames = 1'000;
 inline constexpr std::uint32_t kEncoderTableBytes = 1024;
 inline constexpr Duration kRateWindow = Duration::Seconds(10);
 // PINGs that come closer than this are strikes; more than kMaxPingStrikes end the connection.
@@ -104,6 +108,9 @@ inline constexpr SessionLimits kClientLimits = {.max_streams = 0,
                                                 .max_unfinished = 8192 * kKiB,
                                                 .queue_full = 256 * kKiB,
                                                 .queue_drained = 64 * kKiB};
+
+// Calls of a client on one connection, those included that wait for the server's limit of streams.
+inline constexpr std::size_t kMaxClientCalls = 1'024;
 
 // A non-empty send queue without progress for so long resets its stream.
 inline constexpr Duration kSendStall = Duration::Seconds(60);

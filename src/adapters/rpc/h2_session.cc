@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <nghttp2/nghttp2.h>
 
+#include "adapters/rpc/h2_memory.h"
 #include "base/check.h"
 
 namespace nstance::grpc {
@@ -80,8 +81,7 @@ struct H2Callbacks {
   static int InvalidHeader(nghttp2_session* /*native*/, const nghttp2_frame* /*frame*/,
                            const std::uint8_t* /*name*/, std::size_t /*name_size*/,
                            const std::uint8_t* /*value*/, std::size_t /*value_size*/,
-                           std::uint8_t /*flags*/, void* user) {
-    Of(user).source_.Bad("h2_header");
+                           std::uint8_t /*flags*/, void* /*user*/) {
     return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;  // Resets the stream.
   }
 
@@ -141,7 +141,14 @@ struct H2Callbacks {
         self.handler_.OnEndSent(stream);
       }
     } else if (frame->hd.type == NGHTTP2_RST_STREAM && IsTheirFault(frame->rst_stream.error_code)) {
+      const bool refused = frame->rst_stream.error_code == NGHTTP2_REFUSED_STREAM &&
+                           nghttp2_session_find_stream(native, stream) == nullptr;
+      if (refused) self.source_.Limit("h2_streams");
+      if (frame->rst_stream.error_code != NGHTTP2_REFUSED_STREAM) self.source_.Bad("h2_stream");
       self.CountRate(Rate::kReset, 1, self.now_);
+    } else if (frame->hd.type == NGHTTP2_GOAWAY) {
+      self.TakeOwnGoaway(frame->goaway.error_code,
+                         View(frame->goaway.opaque_data, frame->goaway.opaque_data_len));
     }
     return 0;
   }
@@ -212,10 +219,10 @@ H2Session::H2Session(H2Side side, const SessionLimits& limits, H2Handler& handle
                      InputSource source)
     : side_(side), handler_(handler), source_(source) {
   const int made = side == H2Side::kServer
-                       ? nghttp2_session_server_new2(&native_, H2Callbacks::Table(), this,
-                                                     H2Callbacks::Options())
-                       : nghttp2_session_client_new2(&native_, H2Callbacks::Table(), this,
-                                                     H2Callbacks::Options());
+                       ? nghttp2_session_server_new3(&native_, H2Callbacks::Table(), this,
+                                                     H2Callbacks::Options(), H2Memory())
+                       : nghttp2_session_client_new3(&native_, H2Callbacks::Table(), this,
+                                                     H2Callbacks::Options(), H2Memory());
   CHECK(made == 0, "{}", nghttp2_strerror(made));
   if (side == H2Side::kServer) skip_ = NGHTTP2_CLIENT_MAGIC_LEN;
   SubmitSettings(limits);
@@ -258,12 +265,28 @@ Status H2Session::Receive(std::span<const std::uint8_t> bytes, Instant now) {
     }
     return Fail(Unavailable(reason_));
   }
-  // nghttp2 found an error itself and has queued the GOAWAY.
-  if (nghttp2_session_want_read(native_) == 0 && !closing_) {
-    closing_ = true;
-    reason_ = "HTTP/2 ended";
-  }
+  CheckQueue();
+  if (closing_) return Fail(Unavailable(reason_));
   return {};
+}
+
+// Whoever asks but does not read makes answers pile up: acknowledgements, resets, ends of calls.
+void H2Session::CheckQueue() {
+  if (side_ == H2Side::kClient) return;  // Requests wait there for the server's limit of streams.
+  if (nghttp2_session_get_outbound_queue_size(native_) <= kMaxQueuedFrames) return;
+  Exceeded("h2_queued_frames", H2Code::kEnhanceYourCalm, "too many answers that nobody reads");
+}
+
+// A GOAWAY that nghttp2 has sent because it found an error itself; ours says why beforehand.
+void H2Session::TakeOwnGoaway(std::uint32_t code, std::string_view debug) {
+  if (closing_ || code == NGHTTP2_NO_ERROR) return;
+  closing_ = true;
+  reason_ = fmt::format("HTTP/2 code {}: {}", code, Quote(debug));
+  if (debug.find("max concurrent streams") != std::string_view::npos) {
+    source_.Limit("h2_streams");
+  } else {
+    source_.Bad("h2");
+  }
 }
 
 // How many bytes the head under way has, as far as it can be told.
@@ -303,6 +326,10 @@ bool H2Session::Scan(std::span<const std::uint8_t> bytes) {
 }
 
 bool H2Session::JudgeFrame(const FrameHead& head) {
+  if (head.length > kMaxFrameBytes) {
+    Exceeded("h2_frame_size", H2Code::kFrameSizeError, "frame above 16 KiB");
+    return false;
+  }
   if (!CountFrame(head)) return false;
   if (head.increment == 0) {
     source_.Bad("h2_window_update");
@@ -423,6 +450,7 @@ void H2Session::Collect(Bytes& out, std::size_t limit, Instant now) {
     }
     out.insert(out.end(), data, data + size);
   }
+  // Told to go, by either side, and nothing is open any more.
   if (nghttp2_session_want_read(native_) == 0 && nghttp2_session_want_write(native_) == 0) {
     closing_ = true;
   }

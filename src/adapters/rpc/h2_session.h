@@ -3,10 +3,12 @@
 // It owns no socket and reads no clock: bytes and the time come in with Receive(), bytes go out
 // with Collect(). nghttp2 does framing, HPACK, flow control and the states of streams; this class
 // adds the limits that it lacks, each of which ends the connection with GOAWAY and a reason:
-//   - header lists above 16 KiB, counted while they are decoded; more than 8 CONTINUATIONs
+//   - frames and header lists above 16 KiB, the latter counted while they are decoded; more than 8
+//     CONTINUATIONs
 //   - the rates of h2_limits.h; PINGs that come too often (`too_many_pings`, as gRPC has it)
-//   - a request on a stream id below an earlier one that was never used, and a WINDOW_UPDATE of 0 on
-//     any stream (nghttp2 would ignore them on closed ones)
+//   - (server) more than 1,000 frames that wait because the other side does not read
+//   - a request on a stream id below an earlier one that was never used, and a WINDOW_UPDATE of 0
+//     on any stream (nghttp2 would ignore them on closed ones)
 // After such an end input is dropped; Collect() still gives what is to be written, then closing()
 // tells the owner to close.
 //
@@ -124,7 +126,8 @@ class H2Session final {
 
   // Server: the answer to a request. With a body, ReadBody() is asked for it.
   void SubmitResponse(StreamId stream, std::span<const H2Header> headers, StreamEnd end);
-  // REQUIRES: called from ReadBody() for this stream.
+  // Ends a response whose head was submitted; they need no window. REQUIRES: ReadBody() has given
+  // all bytes of the body, or is about to return the last ones with kTrailers.
   void SubmitTrailers(StreamId stream, std::span<const H2Header> headers);
   // Client: a new stream, whose body ReadBody() is asked for. It may wait for the server's limit of
   // streams. 0 when there can be no more streams on this connection.
@@ -172,6 +175,8 @@ class H2Session final {
   [[nodiscard]] bool CheckStreamOrder(StreamId stream);
   [[nodiscard]] bool AddHeader(std::string_view name, std::string_view value);
   void EndOfHeaders(StreamId stream, bool first);
+  void CheckQueue();
+  void TakeOwnGoaway(std::uint32_t code, std::string_view debug);
   void Exceeded(std::string_view limit, H2Code code, std::string_view reason);
   void SubmitSettings(const SessionLimits& limits);
 

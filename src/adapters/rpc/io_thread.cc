@@ -52,7 +52,8 @@ bool Matches(const ServerConnection& connection, const RpcConnectionsOf& whose) 
 IoThread::IoThread(std::shared_ptr<ServerShared> shared, unsigned number, Hooks hooks)
     : shared_(std::move(shared)),
       hooks_(std::move(hooks)),
-      link_(std::make_shared<ThreadLink>(hooks_.wake_loop,
+      // The loop is woken at the end of the turn, once for what all sockets of the turn brought.
+      link_(std::make_shared<ThreadLink>([this] { loop_.Post([this] { hooks_.wake_loop(); }); },
                                          [this] { loop_.Post([this] { RunCommands(); }); })),
       host_{.loop = loop_,
             .link = *link_,
@@ -61,14 +62,16 @@ IoThread::IoThread(std::shared_ptr<ServerShared> shared, unsigned number, Hooks 
             .policy = shared_->policy,
             .logger = shared_->logger,
             .source = {.interface = "rpc", .probe = &probe_},
+            .untaken_bytes = shared_->untaken_bytes,
             .may_handshake = [this](ServerConnection& c) { return MayHandshake(c); },
             .opened = [this](ServerConnection& c) { Opened(c); },
             .gone = [this](ServerConnection& c) { Gone(c); },
             .make_room = [this](ConnectionId id) { hooks_.make_room(id); },
             .input_done = [this] { CheckFull(); }},
       next_id_((ConnectionId{number} << 48U) + 1) {
-  for (const RpcPort port : {RpcPort::kRegistration, RpcPort::kAgent, RpcPort::kOperator}) {
-    rules_.emplace(port, RulesOf(port));
+  const RulesOfListeners& rules = shared_->rules;
+  for (const ListenerRules* of : {&rules.registration, &rules.agent, &rules.operators}) {
+    rules_.emplace(of->port, *of);
   }
   thread_ = std::thread([this] { loop_.Run(); });
 }
@@ -110,8 +113,11 @@ void IoThread::Listen(RpcPort port, Descriptor socket) {
 
 void IoThread::SetAccepting() {
   for (auto& [port, listener] : listeners_) {
-    const bool behind = lines_[port].waiting_us.size() >= rules_.at(port).max_waiting_us;
-    listener.watch->SetInterest({.readable = !behind && !host_.reading_paused});
+    Line& line = lines_[port];
+    const bool behind = line.waiting_us.size() >= rules_.at(port).max_waiting_us;
+    if (behind && !line.behind) host_.source.Limit("rpc_handshake_line");
+    line.behind = behind;
+    listener.watch->SetInterest({.readable = !behind && !host_.reading_paused && !listener.paused});
   }
 }
 
@@ -130,9 +136,12 @@ void IoThread::AcceptSome(RpcPort port, Listener& listener) {
       if (errno == EAGAIN || errno == EWOULDBLOCK) return;
       if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
         host_.source.Limit("rpc_descriptors");
-        listener.watch->SetInterest({});
-        listener.pause = loop_.CallAfter(kAcceptPause, [this] { SetAccepting(); });
-        return;
+        listener.paused = true;
+        listener.pause = loop_.CallAfter(kAcceptPause, [this, &listener] {
+          listener.paused = false;
+          SetAccepting();
+        });
+        return SetAccepting();
       }
       continue;  // That one connection failed before it was taken.
     }
@@ -147,6 +156,9 @@ bool IoThread::AdmitAddress(RpcPort port, const RpcAddress& address) {
     const Status admitted = shared_->admission->Accept(port, address.host);
     if (admitted.has_value()) return true;
     host_.source.Limit(admitted.error().message);
+    host_.logger.Debug("connection refused", {{"port", RpcPortName(port)},
+                                              {"peer", address.host},
+                                              {"reason", admitted.error().message}});
     if (attempt > 0 || admitted.error().message != "registration_connections") return false;
     // Full of clients: the one that has been idle longest makes room.
     const auto idle =
@@ -159,13 +171,16 @@ bool IoThread::AdmitAddress(RpcPort port, const RpcAddress& address) {
 
 void IoThread::Adopt(Accepted accepted) {
   const RpcPort port = accepted.port;
+  if (!open_.contains(port)) {  // Closed while it was on its way from the thread that accepts.
+    return shared_->admission->Release(
+        {.port = port, .connection = 0, .host = accepted.address.host, .identity = nullptr});
+  }
   const ListenerRules& rules = rules_.at(port);
   const auto& context =
       rules.client_certificates == ClientCertificates::kNone ? tls_.anonymous : tls_.mutual;
   const int one = 1;
   setsockopt(accepted.socket.get(), IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
   const ConnectionId id = next_id_++;
-  const std::string host = accepted.address.host;
   auto connection = std::make_shared<ServerConnection>(
       ServerConnection::Parts{.host = host_,
                               .rules = rules,
@@ -174,38 +189,53 @@ void IoThread::Adopt(Accepted accepted) {
                               .tls = context},
       std::move(accepted.socket));
   connections_.emplace(id, connection);
-  ++counts_[port];
-  lines_[port].waiting_client.insert(id);
-  ++lines_[port].by_address[host];
   if (host_.reading_paused) connection->SetReading(false);
   connection->Start();
-  if (closing_.contains(port)) connection->Drain();
-  HoldWaitingLimits(port, host);
+  EnterLine(*connection);
 }
 
 // --- Handshakes ---------------------------------------------------------------------------------
 
-void IoThread::HoldWaitingLimits(RpcPort port, const std::string& host) {
+void IoThread::EnterLine(ServerConnection& connection) {
+  Line& line = lines_[connection.port()];
+  const std::string address = AddressKey(connection.address().host);
+  line.waiting_client.emplace(connection.id(), address);
+  ++line.by_address[address];
+  HoldWaitingLimits(connection.port(), address);
+}
+
+void IoThread::LeaveLine(ServerConnection& connection) {
+  Line& line = lines_[connection.port()];
+  const auto entry = line.waiting_client.find(connection.id());
+  if (entry == line.waiting_client.end()) return;
+  const auto count = line.by_address.find(entry->second);
+  if (--count->second == 0) line.by_address.erase(count);
+  line.waiting_client.erase(entry);
+}
+
+// REQUIRES: somebody from that address waits.
+void IoThread::HoldWaitingLimits(RpcPort port, const std::string& address) {
   Line& line = lines_[port];
   const ListenerRules& rules = rules_.at(port);
-  std::optional<ConnectionId> oldest;
+  auto oldest = line.waiting_client.end();
   if (line.waiting_client.size() > rules.max_waiting_client) {
     host_.source.Limit("rpc_waiting_handshakes");
-    oldest = *line.waiting_client.begin();
-  } else if (line.by_address[host] > rules.max_waiting_per_address) {
+    oldest = line.waiting_client.begin();
+  } else if (line.by_address.find(address)->second > rules.max_waiting_per_address) {
+    oldest = std::ranges::find(line.waiting_client, address,
+                               &decltype(line.waiting_client)::value_type::second);
+    if (shared_->admission->Exempt(connections_.at(oldest->first)->address().host)) return;
     host_.source.Limit("rpc_waiting_handshakes_per_address");
-    for (const ConnectionId id : line.waiting_client) {
-      if (connections_.at(id)->address().host != host) continue;
-      oldest = id;
-      break;
-    }
   }
-  if (oldest) std::shared_ptr(connections_.at(*oldest))->CutOff();
+  if (oldest != line.waiting_client.end()) {
+    std::shared_ptr(connections_.at(oldest->first))->CutOff();
+  }
 }
 
 bool IoThread::MayHandshake(ServerConnection& connection) {
   const RpcPort port = connection.port();
   Line& line = lines_[port];
+  LeaveLine(connection);
   line.waiting_us.push_back(connection.id());
   if (!std::exchange(line.posted, true)) loop_.Post([this, port] { RunHandshakes(port); });
   SetAccepting();
@@ -223,6 +253,7 @@ void IoThread::RunHandshakes(RpcPort port) {
     if (at == connections_.end()) continue;
     const std::shared_ptr<ServerConnection> connection = at->second;
     connection->ContinueHandshake();
+    if (connection->handshaking()) EnterLine(*connection);
   }
   if (!line.waiting_us.empty()) {
     line.posted = true;
@@ -231,20 +262,16 @@ void IoThread::RunHandshakes(RpcPort port) {
   SetAccepting();
 }
 
-void IoThread::LeaveLine(ServerConnection& connection) {
-  Line& line = lines_[connection.port()];
-  if (line.waiting_client.erase(connection.id()) == 0) return;
-  const auto at = line.by_address.find(connection.address().host);
-  if (at != line.by_address.end() && --at->second == 0) line.by_address.erase(at);
-}
-
 void IoThread::Opened(ServerConnection& connection) { LeaveLine(connection); }
 
 void IoThread::Gone(ServerConnection& connection) {
   LeaveLine(connection);
   const RpcPort port = connection.port();
-  if (connections_.erase(connection.id()) == 0) return;
-  --counts_[port];
+  const ConnectionId id = connection.id();
+  connections_.erase(id);  // The caller keeps it alive.
+  const auto closing = closing_.find(port);
+  if (closing == closing_.end()) return;
+  closing->second.left.erase(id);
   FinishClosing(port);
 }
 
@@ -253,7 +280,8 @@ void IoThread::Gone(ServerConnection& connection) {
 void IoThread::RunCommands() {
   std::vector<std::shared_ptr<ServerConnection>> touched;
   for (Command& command : link_->TakeCommands()) {
-    const auto at = connections_.find(command.call->connection);
+    const auto at =
+        connections_.find(command.call != nullptr ? command.call->connection : command.connection);
     if (at == connections_.end()) continue;
     const std::shared_ptr<ServerConnection> connection = at->second;
     connection->Execute(std::move(command));
@@ -306,22 +334,26 @@ void IoThread::CloseConnection(ConnectionId id, const Error& why) {
 
 void IoThread::ClosePort(RpcPort port, Instant deadline, Task done) {
   listeners_.erase(port);
+  open_.erase(port);
   const auto of_port = [port](const ServerConnection& c) { return c.port() == port; };
   // Closed again before it was done: the later deadline counts, and both are told.
+  // Connections of a port that is opened again meanwhile are not among those that are waited for.
+  const std::vector<std::shared_ptr<ServerConnection>> draining = ConnectionsOf(of_port);
   Closing& closing = closing_[port];
   closing.done.push_back(std::move(done));
-  closing.deadline = loop_.CallAt(deadline, [this, of_port] {
-    for (const auto& connection : ConnectionsOf(of_port)) {
-      connection->CloseWith(Unavailable("the server is stepping down"));
+  for (const auto& connection : draining) closing.left.insert(connection->id());
+  closing.deadline = loop_.CallAt(deadline, [this, left = closing.left] {
+    for (const ConnectionId id : left) {
+      CloseConnection(id, Unavailable("the server is stepping down"));
     }
   });
-  for (const auto& connection : ConnectionsOf(of_port)) connection->Drain();
+  for (const auto& connection : draining) connection->Drain();
   FinishClosing(port);
 }
 
 void IoThread::FinishClosing(RpcPort port) {
   const auto at = closing_.find(port);
-  if (at == closing_.end() || counts_[port] > 0) return;
+  if (at == closing_.end() || !at->second.left.empty()) return;
   std::vector<Task> done = std::move(at->second.done);
   closing_.erase(at);
   for (Task& task : done) task();

@@ -4,9 +4,11 @@
 //
 // Handshakes: a connection whose handshake bytes have arrived waits in a line, and a bounded number
 // of the line is served per turn, so that a storm delays other handshakes and not open streams. A
-// line that is too long pauses accepting; too many connections that let us wait close the oldest.
+// line that is too long pauses accepting; too many connections that let us wait close the oldest of
+// them.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -36,6 +38,8 @@ struct ServerShared {
   std::span<const RpcPolicyRow> policy;
   log::Logger logger;
   std::unique_ptr<Admission> admission;
+  RulesOfListeners rules;
+  UntakenCount::Bytes untaken_bytes = std::make_shared<std::atomic<std::size_t>>(0);
 };
 
 // A listener's TLS for both kinds of ports.
@@ -77,6 +81,8 @@ class IoThread final {
   }
 
   void SetTls(const ServerTls& tls);
+  // Connections of that port are taken from now on, until ClosePort().
+  void OpenPort(RpcPort port) { open_.insert(port); }
   void Listen(RpcPort port, Descriptor socket);
   void Adopt(Accepted accepted);
   // Stops accepting; existing connections drain, at `deadline` they are closed. `done` runs when
@@ -92,15 +98,19 @@ class IoThread final {
     Descriptor socket;
     std::unique_ptr<DescriptorWatch> watch;
     Pending pause;  // Out of descriptors: tried again later.
+    bool paused = false;
   };
-  struct Line {  // Of one port.
-    std::set<ConnectionId> waiting_client;
-    std::map<std::string, std::size_t, std::less<>> by_address;
-    std::deque<ConnectionId> waiting_us;
+  // Of one port. A connection in its handshake is in one of the two.
+  struct Line {
+    std::map<ConnectionId, std::string> waiting_client;  // By age, with the key of the address.
+    std::map<std::string, std::size_t, std::less<>> by_address;  // Of those.
+    std::deque<ConnectionId> waiting_us;                         // May name some that are gone.
     bool posted = false;
+    bool behind = false;  // Too many: nothing is accepted.
   };
   struct Closing {
     Pending deadline;
+    std::set<ConnectionId> left;
     std::vector<Task> done;
   };
 
@@ -113,8 +123,9 @@ class IoThread final {
   [[nodiscard]] bool MayHandshake(ServerConnection& connection);
   void Opened(ServerConnection& connection);
   void Gone(ServerConnection& connection);
+  void EnterLine(ServerConnection& connection);
   void LeaveLine(ServerConnection& connection);
-  void HoldWaitingLimits(RpcPort port, const std::string& host);
+  void HoldWaitingLimits(RpcPort port, const std::string& address);
   void CheckFull();
   [[nodiscard]] std::vector<std::shared_ptr<ServerConnection>> ConnectionsOf(
       const std::function<bool(const ServerConnection&)>& which) const;
@@ -132,9 +143,9 @@ class IoThread final {
   std::map<RpcPort, ListenerRules> rules_;
   std::map<RpcPort, Listener> listeners_;
   std::map<RpcPort, Line> lines_;
+  std::set<RpcPort> open_;
   std::map<RpcPort, Closing> closing_;
   std::unordered_map<ConnectionId, std::shared_ptr<ServerConnection>> connections_;
-  std::map<RpcPort, std::size_t> counts_;
   std::thread thread_;
 };
 

@@ -75,6 +75,17 @@ Result<Descriptor> Bind(const RpcAddress& address) {
   return socket;
 }
 
+// Each thread holds its part of what a port may have waiting.
+RulesOfListeners Shared(RulesOfListeners rules, std::size_t threads) {
+  for (ListenerRules* port : {&rules.agent, &rules.operators}) {
+    for (std::size_t* limit :
+         {&port->max_waiting_client, &port->max_waiting_per_address, &port->max_waiting_us}) {
+      *limit = std::max<std::size_t>(*limit / threads, 1);
+    }
+  }
+  return rules;
+}
+
 // Runs `done` on the loop unless the Pending went first.
 struct Answer {
   Task done;
@@ -99,7 +110,14 @@ class SocketRpcServer::Core final : public std::enable_shared_from_this<Core> {
             ServerShared{.methods = setup.methods,
                          .policy = setup.policy,
                          .logger = setup.logger,
-                         .admission = std::make_unique<Admission>(setup.limits)})) {}
+                         .admission = std::make_unique<Admission>(setup.limits),
+                         .rules = Shared(setup.rules, std::max(setup.io_threads, 1U))})) {
+    for (const RpcPolicyRow& row : setup.policy) {
+      const RpcMethod* method = FindRpcMethod(setup.methods, row.path);
+      CHECK(row.offer == RpcOffer::kNotOffered || (method != nullptr && method->kind == row.kind),
+            "policy row without a method: {}", row.path);
+    }
+  }
 
   [[nodiscard]] Status SetTls(RpcTls material) {
     ASSIGN_OR_RETURN(auto anonymous, TlsContext::ForServer(material, ClientCertificates::kNone));
@@ -172,6 +190,8 @@ class SocketRpcServer::Core final : public std::enable_shared_from_this<Core> {
     return PendingOf(answer);
   }
 
+  [[nodiscard]] Admission::Usage usage() const { return shared_->admission->usage(); }
+
   void Destroy() {
     destroyed_ = true;
     acceptors_.clear();
@@ -231,7 +251,8 @@ class SocketRpcServer::Core final : public std::enable_shared_from_this<Core> {
     if (threads_.empty()) threads_.resize(io_threads_ + 1);
     for (std::size_t slot = registration ? 0 : 1; slot <= (registration ? 0 : io_threads_);
          ++slot) {
-      static_cast<void>(Thread(slot));
+      IoThread& with = Thread(slot);
+      with.Post([&with, port = listen.port] { with.OpenPort(port); });
     }
     IoThread* thread = threads_[registration ? 0 : 1].get();
     auto moved = std::make_shared<Descriptor>(std::move(socket));
@@ -271,12 +292,14 @@ class SocketRpcServer::Core final : public std::enable_shared_from_this<Core> {
     for (Event& event : thread->link()->TakeEvents()) backlog.push_back(std::move(event));
     const std::size_t share = slot == 0 ? kRegistrationShare : kOtherShare;
     std::size_t handled = 0;
+    thread->link()->HoldWake();
     while (handled < share && !backlog.empty() && !destroyed_) {
       Event event = std::move(backlog.front());
       backlog.pop_front();
       ++handled;
       Dispatch(std::move(event));
     }
+    thread->link()->ReleaseWake();
     if (destroyed_) return;
     if (thread->link()->Handled(handled)) {
       thread->Post([thread = thread.get()] { thread->EventsHandled(); });
@@ -290,6 +313,7 @@ class SocketRpcServer::Core final : public std::enable_shared_from_this<Core> {
 
   void Dispatch(Event event) {
     const std::shared_ptr<CallShared> shared = event.call;
+    event.untaken.reset();
     if (event.kind != CallEvent::kOpened) return ServerCall::Deliver(shared, std::move(event));
     const auto at = acceptors_.find(shared->info.port);
     if (at == acceptors_.end()) {
@@ -333,6 +357,7 @@ void SocketRpcServer::CloseConnections(const RpcConnectionsOf& whose, const Erro
 Pending SocketRpcServer::Stop(Instant deadline, Task done) {
   return core_->Stop(deadline, std::move(done));
 }
+Admission::Usage SocketRpcServer::usage() const { return core_->usage(); }
 Pending SocketRpcServer::TakeMetrics(Counted done) { return core_->TakeMetrics(std::move(done)); }
 
 }  // namespace nstance::grpc

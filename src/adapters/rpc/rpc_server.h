@@ -16,6 +16,7 @@
 #include <span>
 
 #include "adapters/rpc/admission.h"
+#include "adapters/rpc/listener_rules.h"
 #include "base/log.h"
 #include "base/metrics.h"
 #include "ports/loop.h"
@@ -26,12 +27,13 @@ namespace nstance::grpc {
 
 struct RpcServerSetup {
   Loop& loop;  // Outlives the server and the calls.
-  // Both outlive the server. Every offered row has a method of its kind: a CHECK at the first call.
+  // Both outlive the server. Every offered row has a method of its kind (a CHECK).
   std::span<const RpcMethod> methods;
   std::span<const RpcPolicyRow> policy;
   log::Logger logger;
   AdmissionLimits limits = {};
   unsigned io_threads = 1;
+  RulesOfListeners rules = {};
 };
 
 class SocketRpcServer final : public RpcServer {
@@ -48,6 +50,8 @@ class SocketRpcServer final : public RpcServer {
   // What the I/O threads have counted. `done` runs on the loop.
   using Counted = std::move_only_function<void(metrics::Snapshot)>;
   [[nodiscard]] Pending TakeMetrics(Counted done);
+  // What is open at this moment, over all threads.
+  [[nodiscard]] Admission::Usage usage() const;
 
  private:
   class Core;

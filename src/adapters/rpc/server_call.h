@@ -2,7 +2,7 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
+#include <list>
 #include <memory>
 
 #include "adapters/rpc/server_link.h"
@@ -41,7 +41,7 @@ class ServerCall final : public RpcServerCall {
   std::shared_ptr<CallShared> shared_;
   RpcServerEvents events_;
   std::uint64_t listened_ = 0;  // How often Listen() was called.
-  std::deque<Event> pending_;   // Before Listen(), or while paused.
+  std::list<Event> pending_;    // Empty it holds nothing. Before Listen(), or while paused.
   std::uint64_t sent_ = 0;
   bool paused_ = false;
   bool full_ = false;  // Until drained.

@@ -20,36 +20,6 @@ Error Unimplemented(std::string message) {
 
 }  // namespace
 
-ListenerRules RulesOf(RpcPort port) {
-  switch (port) {
-    case RpcPort::kRegistration:
-      return {.port = port,
-              .client_certificates = ClientCertificates::kNone,
-              .session = kRegistrationLimits,
-              .handshake_limit = Duration::Seconds(5),
-              .handshakes_per_turn = 4,
-              .max_waiting_client = 256,
-              .max_waiting_per_address = 32,
-              .max_waiting_us = 64,
-              .ping_after = std::nullopt,
-              .request_limit = Duration::Seconds(10),
-              .idle_limit = Duration::Seconds(30)};
-    case RpcPort::kAgent:
-    case RpcPort::kOperator: break;
-  }
-  return {.port = port,
-          .client_certificates = ClientCertificates::kRequired,
-          .session = port == RpcPort::kAgent ? kAgentLimits : kOperatorLimits,
-          .handshake_limit = Duration::Seconds(30),
-          .handshakes_per_turn = 8,
-          .max_waiting_client = 2'048,
-          .max_waiting_per_address = 256,
-          .max_waiting_us = 2'048,
-          .ping_after = Duration::Seconds(10),
-          .request_limit = std::nullopt,
-          .idle_limit = std::nullopt};
-}
-
 ServerConnection::ServerConnection(Parts parts, Descriptor socket)
     : host_(parts.host),
       rules_(parts.rules),
@@ -69,7 +39,18 @@ void ServerConnection::Start() { Arm(); }
 bool ServerConnection::MayHandshake() { return host_.may_handshake(*this); }
 
 void ServerConnection::SetReading(bool on) {
-  if (connection_.state() != TlsConnection::State::kClosed) connection_.SetReading(on);
+  if (connection_.state() == TlsConnection::State::kClosed) return;
+  connection_.SetReading(on);
+  const Instant now = host_.loop.Now();
+  if (!on) {
+    not_reading_since_ = now;
+    return;
+  }
+  const Duration deaf = now - std::exchange(not_reading_since_, std::nullopt).value_or(now);
+  accepted_at_ = accepted_at_ + deaf;
+  idle_since_ = idle_since_ + deaf;
+  ping_sent_.reset();  // Its answer could not be heard: there will be another.
+  Arm();
 }
 
 // The chain was judged in the handshake; what its identity lacks is told to the first call.
@@ -93,6 +74,17 @@ void ServerConnection::OnOpen() {
   idle_since_ = host_.loop.Now();
   ServerCallHandler& handler = *this;
   session_ = std::make_unique<ServerSession>(rules_.session, handler, host_.source);
+  untaken_ = std::make_shared<UntakenCount>(host_.untaken_bytes,
+                                            [link = host_.link.weak_from_this(), id = id_] {
+                                              const auto alive = link.lock();
+                                              if (alive == nullptr) return;
+                                              alive->Push(Command{.verb = CallVerb::kGoOn,
+                                                                  .call = nullptr,
+                                                                  .message = nullptr,
+                                                                  .status = {},
+                                                                  .metadata = {},
+                                                                  .connection = id});
+                                            });
   host_.opened(*this);
   if (const Status taken = TakeIdentity(); !taken.has_value()) {
     host_.source.Limit(taken.error().message);
@@ -103,14 +95,17 @@ void ServerConnection::OnOpen() {
 }
 
 void ServerConnection::OnPlain(std::span<const std::uint8_t> bytes) {
-  const Instant now = host_.loop.Now();
   ping_sent_.reset();
   // The reason of a failure is kept by the session; Settle() closes.
-  static_cast<void>(session_->Receive(bytes, now));
+  static_cast<void>(session_->Receive(bytes, host_.loop.Now()));
+}
+
+// They need not come with any plaintext.
+void ServerConnection::CountKeyUpdates() {
   const std::uint64_t updates = connection_.tls().key_updates();
-  if (updates == key_updates_) return;
+  if (updates == key_updates_ || session_ == nullptr) return;
   session_->h2().CountRate(Rate::kKeyUpdate, static_cast<std::uint32_t>(updates - key_updates_),
-                           now);
+                           host_.loop.Now());
   key_updates_ = updates;
 }
 
@@ -123,21 +118,26 @@ void ServerConnection::Settle() {
   const std::shared_ptr<void> alive = KeepAlive();
   connection_.Flush();
   if (connection_.state() != TlsConnection::State::kOpen) return;
-  const bool drained = draining_ && session_->calls() == 0;
-  if ((session_->h2().closing() || drained) && !session_->h2().WantsToWrite()) {
-    if (!session_->h2().reason().empty() && !drained) {
-      host_.logger.Info("connection ended", {{"port", RpcPortName(rules_.port)},
-                                             {"peer", address_.host},
-                                             {"reason", session_->h2().reason()}});
-    }
-    session_->Lost(Unavailable("the connection was closed"));
-    return connection_.Close();
+  if (session_->h2().closing() || (draining_ && session_->calls() == 0)) {
+    if (!session_->h2().WantsToWrite()) return CloseSession();
+    if (!closing_since_) closing_since_ = host_.loop.Now();
   }
   if (session_->calls() > 0) idle_since_ = host_.loop.Now();
   Arm();
 }
 
+void ServerConnection::CloseSession() {
+  if (!session_->h2().reason().empty()) {
+    host_.logger.Info("connection ended", {{"port", RpcPortName(rules_.port)},
+                                           {"peer", address_.host},
+                                           {"reason", session_->h2().reason()}});
+  }
+  session_->Lost(Unavailable("the connection was closed"));
+  connection_.Close();
+}
+
 void ServerConnection::OnInputDone() {
+  CountKeyUpdates();
   Settle();
   host_.input_done();
 }
@@ -195,13 +195,18 @@ bool ServerConnection::StillTrusted(const TlsContext& context) {
 // --- Calls --------------------------------------------------------------------------------------
 
 Result<const RpcPolicyRow*> ServerConnection::Judge(const std::string& path) const {
-  const RpcPolicyRow* row = FindRpcPolicy(host_.policy, path);
-  if (row == nullptr || row->port != rules_.port || row->offer == RpcOffer::kNotOffered) {
+  const RpcPolicyRow* row = FindRpcPolicy(host_.policy, path, rules_.port);
+  if (row == nullptr || row->offer == RpcOffer::kNotOffered) {
+    if (FindRpcPolicy(host_.policy, path) == nullptr) host_.source.Bad("rpc_path");
     return nstance::Fail(Unimplemented(fmt::format("there is no method {} here", Quote(path))));
   }
-  if (identity_error_) return nstance::Fail(*identity_error_);
+  if (identity_error_) {
+    host_.source.Bad("rpc_identity");
+    return nstance::Fail(*identity_error_);
+  }
   const auto role = identity_ ? std::optional(identity_->role) : std::nullopt;
   if (!Admits(*row, role)) {
+    host_.source.Bad("rpc_role");
     return nstance::Fail(PermissionDenied("the certificate's role may not call this method"));
   }
   return row;
@@ -211,8 +216,6 @@ Result<ServerCallRules> ServerConnection::OnCall(StreamId stream, RequestHead he
   const Instant now = host_.loop.Now();
   ASSIGN_OR_RETURN(const RpcPolicyRow* row, Judge(head.path));
   const RpcMethod* method = FindRpcMethod(host_.methods, head.path);
-  CHECK(method != nullptr && method->kind == row->kind, "policy row without a method: {}",
-        head.path);
   Result<std::string> key =
       host_.admission.StartCall({.row = *row, .identity = identity(), .host = address_.host}, now);
   if (!key.has_value()) {
@@ -238,7 +241,8 @@ Result<ServerCallRules> ServerConnection::OnCall(StreamId stream, RequestHead he
         {.name = std::move(entry.name), .value = std::move(entry.value)});
   }
   Call& call = calls_[stream];
-  call = {.shared = std::move(shared), .admission_key = std::move(key).value(), .request = {}};
+  call.shared = std::move(shared);
+  call.admission_key = std::move(key).value();
   if (!HasSingleRequest(method->kind)) Open(call);
   return ServerCallRules{.kind = method->kind, .deadline = deadline};
 }
@@ -258,25 +262,37 @@ Status ServerConnection::OnMessage(StreamId stream, std::span<const std::uint8_t
   Call& call = calls_.at(stream);
   ASSIGN_OR_RETURN(RpcMessage decoded,
                    call.shared->method->request.decode(AsText(message), host_.source));
+  std::optional<Untaken> untaken =
+      Untaken::Of(untaken_, std::max(message.size(), decoded.weight()));
+  if (!untaken) {
+    host_.source.Limit("rpc_untaken_bytes");
+    return nstance::Fail(ResourceExhausted("the server has too much to do; try again later"));
+  }
+  if (untaken_->full()) session_->HoldUp();
   if (HasSingleRequest(call.shared->method->kind)) {
     call.request = std::move(decoded);
+    call.untaken = std::move(untaken);
     return {};
   }
+  PushMessage(call, std::move(decoded), std::move(untaken));
+  return {};
+}
+
+void ServerConnection::PushMessage(const Call& call, RpcMessage message,
+                                   std::optional<Untaken> untaken) {
   host_.link.Push(Event{.kind = CallEvent::kMessage,
                         .call = call.shared,
-                        .message = std::move(decoded),
-                        .error = std::nullopt});
-  return {};
+                        .message = std::move(message),
+                        .error = std::nullopt,
+                        .untaken = std::move(untaken)});
 }
 
 void ServerConnection::OnHalfClose(StreamId stream) {
   Call& call = calls_.at(stream);
   if (call.request) {
     Open(call);
-    host_.link.Push(Event{.kind = CallEvent::kMessage,
-                          .call = call.shared,
-                          .message = std::exchange(call.request, std::nullopt),
-                          .error = std::nullopt});
+    PushMessage(call, *std::exchange(call.request, std::nullopt),
+                std::exchange(call.untaken, std::nullopt));
   }
   PushEvent(call, CallEvent::kHalfClose);
 }
@@ -308,8 +324,12 @@ void ServerConnection::OnGone(StreamId stream) {
 
 void ServerConnection::Execute(Command command) {
   if (session_ == nullptr) return;
-  const StreamId stream = command.call->stream;
   const Instant now = host_.loop.Now();
+  if (command.verb == CallVerb::kGoOn) {
+    if (!untaken_->full()) session_->GoOn(now);
+    return;
+  }
+  const StreamId stream = command.call->stream;
   switch (command.verb) {
     case CallVerb::kMetadata: return session_->SetMetadata(stream, std::move(command.metadata));
     case CallVerb::kSend:
@@ -320,20 +340,34 @@ void ServerConnection::Execute(Command command) {
     case CallVerb::kPause: return session_->Pause(stream);
     case CallVerb::kResume: return session_->Resume(stream, now);
     case CallVerb::kRefuse: return session_->Refuse(stream);
+    case CallVerb::kGoOn: return;
   }
 }
 
 // --- Time ---------------------------------------------------------------------------------------
 
 Instant ServerConnection::NextDue() {
+  Instant due = host_.reading_paused ? Instant::Never() : NextDueOfPeer();
+  if (session_ == nullptr) return due;
+  due = std::min(due, session_->NextDue());
+  if (closing_since_) due = std::min(due, *closing_since_ + kLingerTime);
+  if (const auto stuck = connection_.stuck_since()) due = std::min(due, *stuck + rules_.send_stall);
+  if (identity_) {
+    const Duration left = identity_->not_after + crypto::kClockSkew - host_.loop.WallNow();
+    due = std::min(due, host_.loop.Now() + std::clamp(left, Duration(), kExpiryCheck));
+  }
+  return due;
+}
+
+// What the client must do in time. While we do not read, nothing.
+Instant ServerConnection::NextDueOfPeer() {
   if (session_ == nullptr) {
     return accepted_at_ + (connection_.hello_answered()
                                ? rules_.handshake_limit
                                : std::min(rules_.hello_limit, rules_.handshake_limit));
   }
-  Instant due = session_->NextDue();
-  if (!session_->h2().settings_received())
-    due = std::min(due, accepted_at_ + rules_.handshake_limit);
+  Instant due = Instant::Never();
+  if (!session_->h2().settings_received()) due = accepted_at_ + rules_.handshake_limit;
   if (rules_.request_limit && !request_seen_) {
     due = std::min(due, idle_since_ + *rules_.request_limit);
   }
@@ -343,10 +377,6 @@ Instant ServerConnection::NextDue() {
   if (rules_.ping_after) {
     due = std::min(due, ping_sent_ ? *ping_sent_ + rules_.ping_limit
                                    : connection_.last_read() + *rules_.ping_after);
-  }
-  if (identity_) {
-    const Duration left = identity_->not_after + crypto::kClockSkew - host_.loop.WallNow();
-    due = std::min(due, host_.loop.Now() + std::clamp(left, Duration(), kExpiryCheck));
   }
   return due;
 }
@@ -381,31 +411,44 @@ bool ServerConnection::CheckHandshakeTime(Instant now) {
 }
 
 bool ServerConnection::CheckIdleness(Instant now) {
+  if (identity_ && host_.loop.WallNow() >= identity_->not_after + crypto::kClockSkew) {
+    host_.source.probe->LimitHit("rpc_certificate_end");
+    End("the client's certificate has expired");
+    return true;
+  }
+  if (host_.reading_paused) return false;
   if (rules_.request_limit && !request_seen_ && now - idle_since_ >= *rules_.request_limit) {
     host_.source.Limit("rpc_request_time");
     End("no complete request in time");
     return true;
   }
   if (rules_.idle_limit && session_->calls() == 0 && now - idle_since_ >= *rules_.idle_limit) {
+    host_.source.probe->LimitHit("rpc_idle");
     End("idle");
-    return true;
-  }
-  if (identity_ && host_.loop.WallNow() >= identity_->not_after + crypto::kClockSkew) {
-    End("the client's certificate has expired");
     return true;
   }
   return false;
 }
 
-void ServerConnection::CheckKeepalive(Instant now) {
-  if (!rules_.ping_after) return;
-  if (host_.reading_paused) {
-    // We do not listen: silence says nothing about the client.
-    ping_sent_.reset();
-    return;
+// Resets and ends of calls do not help against a client that reads nothing at all.
+bool ServerConnection::CheckWriting(Instant now) {
+  if (closing_since_ && now - *closing_since_ >= kLingerTime) {
+    CloseSession();
+    return true;
   }
+  const std::optional<Instant> stuck = connection_.stuck_since();
+  if (!stuck || now - *stuck < rules_.send_stall) return false;
+  host_.source.Limit("rpc_send_stall");
+  End("the client reads nothing");
+  return true;
+}
+
+void ServerConnection::CheckKeepalive(Instant now) {
+  // While we do not listen, silence says nothing about the client.
+  if (!rules_.ping_after || host_.reading_paused) return;
   if (ping_sent_ && connection_.last_read() <= *ping_sent_) {
     if (now - *ping_sent_ < rules_.ping_limit) return;
+    host_.source.probe->LimitHit("rpc_keepalive");
     host_.logger.Info("connection ended", {{"port", RpcPortName(rules_.port)},
                                            {"peer", address_.host},
                                            {"reason", "ping without answer"}});
@@ -426,21 +469,12 @@ void ServerConnection::OnTimer() {
       connection_.state() != TlsConnection::State::kOpen) {
     return;
   }
-  if (CheckHandshakeTime(now)) return;
+  if (!host_.reading_paused && CheckHandshakeTime(now)) return;
   if (session_ == nullptr) return Arm();
   session_->OnTime(now);
-  if (CheckIdleness(now)) return;
+  if (CheckIdleness(now) || CheckWriting(now)) return;
   CheckKeepalive(now);
   if (connection_.state() != TlsConnection::State::kOpen) return;
-  if (host_.reading_paused && rules_.ping_after) {
-    // Looked at again after a while, not at once.
-    connection_.Flush();
-    armed_ = now + *rules_.ping_after;
-    timer_ = host_.loop.CallAt(armed_, [weak = weak_from_this()] {
-      if (const auto self = weak.lock()) self->OnTimer();
-    });
-    return;
-  }
   Settle();
 }
 

@@ -14,32 +14,15 @@
 #include <unordered_map>
 
 #include "adapters/rpc/admission.h"
+#include "adapters/rpc/listener_rules.h"
 #include "adapters/rpc/server_link.h"
 #include "adapters/rpc/server_session.h"
 #include "adapters/rpc/tls_connection.h"
+#include "adapters/rpc/untaken.h"
 #include "base/input_probe.h"
 #include "base/log.h"
 
 namespace nstance::grpc {
-
-// What differs between the ports.
-struct ListenerRules {
-  RpcPort port = RpcPort::kRegistration;
-  ClientCertificates client_certificates = ClientCertificates::kNone;
-  SessionLimits session;
-  Duration hello_limit = Duration::Seconds(3);
-  Duration handshake_limit;  // TLS and HTTP/2.
-  std::size_t handshakes_per_turn = 0;
-  // Connections that wait for the client's next handshake step, and those whose step waits for us.
-  std::size_t max_waiting_client = 0;
-  std::size_t max_waiting_per_address = 0;
-  std::size_t max_waiting_us = 0;
-  std::optional<Duration> ping_after;
-  Duration ping_limit = Duration::Seconds(5);
-  std::optional<Duration> request_limit;  // From the handshake to a complete request.
-  std::optional<Duration> idle_limit;     // Without calls.
-};
-[[nodiscard]] ListenerRules RulesOf(RpcPort port);
 
 class ServerConnection;
 
@@ -52,6 +35,7 @@ struct ConnectionHost {
   std::span<const RpcPolicyRow> policy;
   log::Logger logger;
   InputSource source;
+  UntakenCount::Bytes untaken_bytes;
   bool reading_paused = false;
   // The thread's own.
   std::function<bool(ServerConnection&)> may_handshake;
@@ -78,6 +62,7 @@ class ServerConnection final : public std::enable_shared_from_this<ServerConnect
   // Arms its timer; to be called once it is held by a shared_ptr.
   void Start();
   void ContinueHandshake() { connection_.ContinueHandshake(); }
+  // Time in which we do not read does not count against the client.
   void SetReading(bool on);
   void Execute(Command command);
   // Sends what the commands have made ready.
@@ -95,7 +80,9 @@ class ServerConnection final : public std::enable_shared_from_this<ServerConnect
   [[nodiscard]] ConnectionId id() const { return id_; }
   [[nodiscard]] RpcPort port() const { return rules_.port; }
   [[nodiscard]] const RpcAddress& address() const { return address_; }
-  [[nodiscard]] bool handshaking() const { return session_ == nullptr; }
+  [[nodiscard]] bool handshaking() const {
+    return connection_.state() == TlsConnection::State::kHandshaking;
+  }
   [[nodiscard]] bool idle() const { return session_ != nullptr && session_->calls() == 0; }
   // Null without a sound one.
   [[nodiscard]] const crypto::PeerIdentity* identity() const {
@@ -107,6 +94,7 @@ class ServerConnection final : public std::enable_shared_from_this<ServerConnect
     std::shared_ptr<CallShared> shared;
     std::string admission_key;
     std::optional<RpcMessage> request;  // Of a method with a single one, until it is complete.
+    std::optional<Untaken> untaken;     // The request's.
     bool opened = false;                // The loop knows it.
   };
 
@@ -131,12 +119,17 @@ class ServerConnection final : public std::enable_shared_from_this<ServerConnect
   [[nodiscard]] Result<const RpcPolicyRow*> Judge(const std::string& path) const;
   void Open(Call& call);
   void PushEvent(const Call& call, CallEvent kind);
+  void PushMessage(const Call& call, RpcMessage message, std::optional<Untaken> untaken);
+  void CountKeyUpdates();
+  void CloseSession();
   [[nodiscard]] Instant NextDue();
+  [[nodiscard]] Instant NextDueOfPeer();
   void Arm();
   void OnTimer();
   // True when the connection was closed by it.
   [[nodiscard]] bool CheckHandshakeTime(Instant now);
   [[nodiscard]] bool CheckIdleness(Instant now);
+  [[nodiscard]] bool CheckWriting(Instant now);
   void CheckKeepalive(Instant now);
   void End(std::string_view reason);
 
@@ -154,9 +147,12 @@ class ServerConnection final : public std::enable_shared_from_this<ServerConnect
   bool released_ = false;
   bool request_seen_ = false;
   bool draining_ = false;
+  std::optional<Instant> not_reading_since_;
+  std::optional<Instant> closing_since_;  // Without having said all that there is to say.
   Pending timer_;
   Instant armed_ = Instant::Never();
   std::unordered_map<StreamId, Call> calls_;
+  std::shared_ptr<UntakenCount> untaken_;
   TlsConnection connection_;
   std::unique_ptr<ServerSession> session_;
 };

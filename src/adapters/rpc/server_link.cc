@@ -26,7 +26,23 @@ void ThreadLink::Push(Command command) {
   const std::scoped_lock lock(mutex_);
   if (closed_) return;
   commands_.push_back(std::move(command));
-  if (commands_.size() == 1) wake_thread_();
+  if (commands_.size() > 1) return;
+  if (wake_held_) {
+    wake_owed_ = true;
+  } else {
+    wake_thread_();
+  }
+}
+
+void ThreadLink::HoldWake() {
+  const std::scoped_lock lock(mutex_);
+  wake_held_ = true;
+}
+
+void ThreadLink::ReleaseWake() {
+  const std::scoped_lock lock(mutex_);
+  wake_held_ = false;
+  if (std::exchange(wake_owed_, false) && !closed_) wake_thread_();
 }
 
 std::vector<Command> ThreadLink::TakeCommands() {

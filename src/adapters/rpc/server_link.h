@@ -19,6 +19,7 @@
 #include "adapters/rpc/admission.h"
 #include "adapters/rpc/grpc_metadata.h"
 #include "adapters/rpc/h2_session.h"
+#include "adapters/rpc/untaken.h"
 #include "base/result.h"
 #include "ports/loop.h"
 #include "ports/rpc.h"
@@ -52,9 +53,11 @@ struct Event {
   std::shared_ptr<CallShared> call;
   std::optional<RpcMessage> message;
   std::optional<Error> error;
+  std::optional<Untaken> untaken = std::nullopt;  // The message's.
 };
 
-// kRefuse: nobody takes the call; surely nothing was done.
+// kRefuse: nobody takes the call; surely nothing was done. kGoOn is about a connection: half of its
+// decoded messages have been taken.
 enum class CallVerb : std::uint8_t {
   kMetadata,
   kSend,
@@ -63,14 +66,16 @@ enum class CallVerb : std::uint8_t {
   kPause,
   kResume,
   kRefuse,
+  kGoOn,
 };
 
 struct Command {
   CallVerb verb = CallVerb::kSend;
-  std::shared_ptr<CallShared> call;
+  std::shared_ptr<CallShared> call;  // Null for kGoOn.
   RpcMessage::Encoded message;
   Status status;
   Metadata metadata;
+  ConnectionId connection = 0;  // Of kGoOn.
 };
 
 class ThreadLink final : public std::enable_shared_from_this<ThreadLink> {
@@ -84,8 +89,10 @@ class ThreadLink final : public std::enable_shared_from_this<ThreadLink> {
   void Push(Event event);
   [[nodiscard]] std::vector<Command> TakeCommands();
   [[nodiscard]] bool full() const { return waiting_.load() >= kMaxEvents; }
-  // Loop.
+  // Loop. Commands between HoldWake() and ReleaseWake() wake the thread once, at the end.
   void Push(Command command);
+  void HoldWake();
+  void ReleaseWake();
   [[nodiscard]] std::vector<Event> TakeEvents();
   // Events that were taken have been handled; true when the thread waits for that.
   [[nodiscard]] bool Handled(std::size_t count);
@@ -101,6 +108,8 @@ class ThreadLink final : public std::enable_shared_from_this<ThreadLink> {
   Wake wake_thread_;
   std::vector<Event> events_;
   std::vector<Command> commands_;
+  bool wake_held_ = false;
+  bool wake_owed_ = false;
   std::atomic<std::size_t> waiting_ = 0;  // Events pushed and not handled.
 };
 

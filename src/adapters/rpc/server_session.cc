@@ -81,7 +81,7 @@ ServerSession::Stream* ServerSession::Find(StreamId stream) {
 ServerSession::Stream& ServerSession::Add(StreamId stream, const ServerCallRules& rules,
                                           Encoding encoding) {
   auto made = std::make_unique<Stream>(
-      rules, FrameRules{.max_message = limits_.max_message, .encoding = encoding});
+      rules, FrameRules{.max_message = limits_.max_message, .encoding = encoding}, &held_up_);
   return *streams_.insert_or_assign(stream, std::move(made)).first->second;
 }
 
@@ -98,10 +98,7 @@ void ServerSession::OnHeaders(StreamId stream, const H2Block& block) {
     source_.Bad("content_type");
     return AnswerHttp(stream, "415", "the content type of gRPC is application/grpc\n");
   }
-  if (raw.scheme != "https") {
-    source_.Bad("http_scheme");
-    return h2_.Reset(stream, H2Code::kProtocolError);
-  }
+  if (raw.scheme != "https") return h2_.Reset(stream, H2Code::kProtocolError);
   Result<RequestHead> head = ToRequest(raw, block.headers);
   if (!head.has_value()) {
     if (head.error().code == Code::kInvalidArgument) source_.Bad("grpc_headers");
@@ -115,7 +112,9 @@ void ServerSession::AnswerHttp(StreamId stream, std::string_view status, std::st
   Stream& made = Add(stream, {}, Encoding::kIdentity);
   made.told = false;
   made.response_begun = true;
+  BeginWaiting(made);
   made.body = text;
+  made.plain = true;
   std::vector<H2Header> headers = {{.name = ":status", .value = status},
                                    {.name = "content-type", .value = "text/plain"}};
   if (status == "405") headers.push_back({.name = "allow", .value = "POST"});
@@ -146,7 +145,9 @@ Status ServerSession::Deliver(StreamId id, Stream& stream, std::span<const std::
                  .message = "more than one message in a call with a single request"});
   }
   if (!stream.told) return {};
-  return handler_.OnMessage(id, message);
+  Status taken = handler_.OnMessage(id, message);
+  stream.counted = !taken.has_value();
+  return taken;
 }
 
 void ServerSession::CountUnfinished(Stream& stream, std::size_t bytes) {
@@ -158,10 +159,12 @@ void ServerSession::AfterInput(StreamId id, Stream& stream, Result<std::size_t> 
   if (!credit.has_value()) {
     if (!stream.told) return;  // The handler ended it meanwhile.
     const Error& error = credit.error();
-    if (error.code == Code::kResourceExhausted) {
-      source_.Limit("grpc_message");
-    } else {
-      source_.Bad("grpc_message");
+    if (!stream.counted) {
+      if (error.code == Code::kResourceExhausted) {
+        source_.Limit("grpc_message");
+      } else {
+        source_.Bad("grpc_message");
+      }
     }
     return EndCall(id, stream, error, Tell::kYes);
   }
@@ -224,10 +227,7 @@ void ServerSession::Send(StreamId call, RpcMessage::Encoded message, Queue queue
   Stream* stream = Find(call);
   if (stream == nullptr || !stream->told) return;
   now_ = now;
-  if (stream->queue.empty()) {
-    stream->progress = now;
-    if (queued_streams_++ == 0) stall_check_ = now + kSendStall;
-  }
+  BeginWaiting(*stream);
   stream->queue.Push(std::move(message));
   if (queue == Queue::kFull) stream->owes_drained = true;
   if (stream->response_begun) {
@@ -265,11 +265,7 @@ void ServerSession::AbortAll(const Error& why) {
 }
 
 void ServerSession::EndCall(StreamId id, Stream& stream, const Error& why, Tell tell) {
-  // Messages under way are overtaken.
-  if (!stream.queue.empty()) {
-    --queued_streams_;
-    stream.queue.Clear();
-  }
+  DropQueue(stream);  // Messages under way are overtaken.
   const bool knows = stream.let_in && stream.told;
   WriteEnd(id, stream, Fail(why), {});
   if (knows && tell == Tell::kYes) handler_.OnCancelled(id, why);
@@ -300,8 +296,24 @@ void ServerSession::WriteEnd(StreamId id, Stream& stream, const Status& status,
     h2_.SubmitResponse(id, ToHeaders(list), StreamEnd::kYes);
     return;
   }
+  // With nothing in front of them they go at once: a body would need a window first.
+  if (stream.queue.empty()) return h2_.SubmitTrailers(id, ToHeaders(list));
   stream.trailers = std::make_unique<HeaderList>(std::move(list));
   h2_.Wake(id);
+}
+
+// REQUIRES: something will wait afterwards.
+void ServerSession::BeginWaiting(Stream& stream) {
+  if (stream.Waits()) return;
+  stream.progress = now_;
+  if (queued_streams_++ == 0) stall_check_ = now_ + kSendStall;
+}
+
+void ServerSession::DropQueue(Stream& stream) {
+  if (!stream.Waits()) return;
+  --queued_streams_;
+  stream.queue.Clear();
+  stream.body.clear();
 }
 
 void ServerSession::Progress(StreamId id, Stream& stream, std::size_t bytes) {
@@ -323,6 +335,8 @@ H2Handler::BodyPart ServerSession::ReadBody(StreamId id, std::span<std::uint8_t>
     const std::size_t size = std::min(room.size(), stream->body.size());
     std::copy_n(stream->body.begin(), size, room.begin());
     stream->body.erase(0, size);
+    stream->progress = now_;
+    if (stream->body.empty()) --queued_streams_;
     return {.size = size, .then = stream->body.empty() ? Body::kEnd : Body::kMore};
   }
   const std::size_t size = stream->queue.Read(room);
@@ -340,8 +354,13 @@ void ServerSession::OnEndSent(StreamId id) {
   Stream* stream = Find(id);
   if (stream == nullptr) return;
   stream->end_sent = true;
+  if (stream->peer_ended) return;
   // Only now: a reset that is submitted earlier would swallow the trailers.
-  if (!stream->peer_ended) h2_.Reset(id, H2Code::kNoError);
+  if (!stream->plain) return h2_.Reset(id, H2Code::kNoError);
+  // Plain HTTP clients take a reset while they are sending for a failure. What they still send is
+  // dropped, and bounded by the window, which stays shut.
+  stream->deadline = now_ + kAnswerLinger;
+  deadlines_.emplace(stream->deadline, id);
 }
 
 void ServerSession::OnClosed(StreamId id, H2Code code) {
@@ -351,7 +370,7 @@ void ServerSession::OnClosed(StreamId id, H2Code code) {
   streams_.erase(at);
   ForgetDeadline(id, *stream);
   CountUnfinished(*stream, 0);
-  if (!stream->queue.empty()) --queued_streams_;
+  DropQueue(*stream);
   if (!stream->let_in) return;
   if (stream->told) {
     stream->told = false;
@@ -376,6 +395,28 @@ void ServerSession::Resume(StreamId call, Instant now) {
   Result<std::size_t> credit = stream->inbox.Resume(
       [&](std::span<const std::uint8_t> message) { return Deliver(call, *stream, message); });
   AfterInput(call, *stream, std::move(credit));
+}
+
+// The streams take turns, so that the first ones cannot keep the others waiting.
+void ServerSession::GoOn(Instant now) {
+  now_ = now;
+  held_up_ = false;
+  std::vector<StreamId> waiting;
+  for (const auto& [id, stream] : streams_) {
+    if (stream->told && !stream->inbox.paused() && !stream->inbox.empty()) waiting.push_back(id);
+  }
+  std::ranges::sort(waiting);
+  const auto next = std::ranges::upper_bound(waiting, last_continued_);
+  std::ranges::rotate(waiting, next);
+  for (const StreamId id : waiting) {
+    if (held_up_) return;
+    Stream* stream = Find(id);
+    if (stream == nullptr || !stream->told) continue;
+    last_continued_ = id;
+    Result<std::size_t> credit = stream->inbox.GoOn(
+        [&](std::span<const std::uint8_t> message) { return Deliver(id, *stream, message); });
+    AfterInput(id, *stream, std::move(credit));
+  }
 }
 
 void ServerSession::Lost(const Error& why) {
@@ -413,6 +454,11 @@ void ServerSession::OnTime(Instant now) {
     const StreamId id = deadlines_.begin()->second;
     Stream* stream = Find(id);
     CHECK(stream != nullptr, "stream {}", id);
+    if (stream->plain) {
+      ForgetDeadline(id, *stream);
+      h2_.Reset(id, H2Code::kNoError);
+      continue;
+    }
     EndCall(id, *stream, DeadlineExceeded("the call took longer than its deadline"), Tell::kYes);
   }
   if (queued_streams_ > 0 && stall_check_ <= now) CheckStalls();
@@ -422,7 +468,7 @@ void ServerSession::CheckStalls() {
   Instant next = now_ + kSendStall;
   std::vector<StreamId> stalled;
   for (const auto& [id, stream] : streams_) {
-    if (stream->queue.empty()) continue;
+    if (!stream->Waits()) continue;
     if (now_ - stream->progress >= kSendStall) {
       stalled.push_back(id);
     } else {
@@ -437,6 +483,8 @@ void ServerSession::CheckStalls() {
     const bool knows = stream->let_in && stream->told;
     stream->told = false;
     ForgetDeadline(id, *stream);
+    CountUnfinished(*stream, 0);
+    DropQueue(*stream);  // The reset itself may wait for long, too.
     h2_.Reset(id, H2Code::kCancel);
     if (knows) {
       handler_.OnCancelled(id, ResourceExhausted("the client took nothing for too long"));

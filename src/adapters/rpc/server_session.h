@@ -5,14 +5,16 @@
 // Calls are named by their stream id; verbs for a call that is gone do nothing.
 //
 // Guarantees, each held by a test:
-//   - requests that are no gRPC get HTTP 405 or 415 with a short text
+//   - requests that are no gRPC get HTTP 405 or 415 with a short text; their client may finish what
+//     it sends, for kAnswerLinger, before the stream is reset
 //   - OnMessage() and OnHalfClose() come in the order sent; after OnCancelled() or Finish() nothing
 //     comes for that call but OnGone()
 //   - a method with a single request that gets none or two ends with UNIMPLEMENTED
 //   - a call that ends before the client has half-closed is reset with NO_ERROR, after its trailers
 //     were written
-//   - stream credit is withheld while a call pauses; bytes of unfinished messages are bounded over
-//     all streams together
+//   - the end of a call needs no window: a client that gives none is told all the same
+//   - stream credit is withheld while a call pauses or the connection is held up; bytes of
+//     unfinished messages are bounded over all streams together
 //
 // Time: every call that may need it takes `now`; OnTime() must be called at NextDue().
 #pragma once
@@ -39,6 +41,8 @@
 
 namespace nstance::grpc {
 
+inline constexpr Duration kAnswerLinger = Duration::Seconds(1);
+
 struct RequestHead {
   std::string path;
   Metadata metadata;
@@ -59,7 +63,7 @@ class ServerCallHandler {
 
   // At the request's headers. An error is the answer, and no other event comes.
   [[nodiscard]] virtual Result<ServerCallRules> OnCall(StreamId call, RequestHead head) = 0;
-  // An error ends the call with it, and OnCancelled() says so.
+  // An error ends the call with it, and OnCancelled() says so. The handler counts it.
   [[nodiscard]] virtual Status OnMessage(StreamId call, std::span<const std::uint8_t> message) = 0;
   virtual void OnHalfClose(StreamId call) = 0;
   virtual void OnCancelled(StreamId call, const Error& why) = 0;
@@ -93,6 +97,9 @@ class ServerSession final : private H2Handler {
   void AbortAll(const Error& why);
   void Pause(StreamId call);
   void Resume(StreamId call, Instant now);
+  // No message is decoded until GoOn(), for any call: the handler has enough of them.
+  void HoldUp() { held_up_ = true; }
+  void GoOn(Instant now);
 
   // The connection is gone: every call that has not ended is cancelled.
   void Lost(const Error& why);
@@ -104,8 +111,10 @@ class ServerSession final : private H2Handler {
 
  private:
   struct Stream {
-    Stream(const ServerCallRules& rules, const FrameRules& frame)
-        : kind(rules.kind), deadline(rules.deadline), inbox(frame) {}
+    Stream(const ServerCallRules& rules, const FrameRules& frame, const bool* held_up)
+        : kind(rules.kind), deadline(rules.deadline), inbox(frame, held_up) {}
+    // Something waits for the client to read.
+    [[nodiscard]] bool Waits() const { return !queue.empty() || !body.empty(); }
     RpcKind kind;
     Instant deadline;
     Inbox inbox;
@@ -122,7 +131,9 @@ class ServerSession final : private H2Handler {
     bool half_close_told = false;
     bool owes_drained = false;
     bool end_sent = false;
-    std::string body;  // Of an answer that is no gRPC.
+    bool counted = false;  // What is wrong with its input, by the handler.
+    std::string body;      // Of an answer that is no gRPC.
+    bool plain = false;    // The answer is no gRPC.
   };
   using Streams = std::unordered_map<StreamId, std::unique_ptr<Stream>>;
 
@@ -148,6 +159,8 @@ class ServerSession final : private H2Handler {
   void EndCall(StreamId id, Stream& stream, const Error& why, Tell tell);
   void WriteEnd(StreamId id, Stream& stream, const Status& status, const Metadata& trailing);
   void SubmitHead(StreamId id, Stream& stream);
+  void BeginWaiting(Stream& stream);
+  void DropQueue(Stream& stream);
   void Progress(StreamId id, Stream& stream, std::size_t bytes);
   void ForgetDeadline(StreamId id, Stream& stream);
   void CheckStalls();
@@ -157,9 +170,11 @@ class ServerSession final : private H2Handler {
   InputSource source_;
   Streams streams_;
   std::set<std::pair<Instant, StreamId>> deadlines_;
-  std::size_t queued_streams_ = 0;  // With a send queue that is not empty.
+  std::size_t queued_streams_ = 0;  // Those that wait.
   Instant stall_check_ = Instant::Never();
   std::size_t unfinished_ = 0;
+  bool held_up_ = false;
+  StreamId last_continued_ = 0;  // By GoOn().
   Instant now_;
   H2Session h2_;  // Last: it calls back while it is destroyed.
 };

@@ -205,7 +205,10 @@ bool TlsConnection::WriteOut() {
         send(socket_.get(), out_.data() + out_offset_, out_.size() - out_offset_, MSG_NOSIGNAL);
     if (sent < 0) {
       if (errno == EINTR) continue;
-      if (WouldBlock(errno)) return true;
+      if (WouldBlock(errno)) {
+        if (!stuck_since_) stuck_since_ = loop_.Now();
+        return true;
+      }
       const Error why = FromErrno("write", errno);
       // Input that the other side sent before it went, such as an alert, is still to be read.
       out_ = {};
@@ -220,6 +223,7 @@ bool TlsConnection::WriteOut() {
       return false;
     }
     out_offset_ += static_cast<std::size_t>(sent);
+    stuck_since_.reset();
   }
   out_ = {};  // Idle connections hold no buffer.
   out_offset_ = 0;
@@ -291,6 +295,11 @@ void TlsConnection::Drop() {
 
 void TlsConnection::Finish() {
   state_ = State::kClosed;
+  if (stuck_since_) {
+    // Nobody reads: what the kernel still holds is dropped with the socket.
+    const linger at_once{.l_onoff = 1, .l_linger = 0};
+    setsockopt(socket_.get(), SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
+  }
   watch_.reset();
   linger_timer_.Cancel();
   socket_ = Descriptor();

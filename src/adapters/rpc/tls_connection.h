@@ -6,7 +6,8 @@
 //
 // Closing lingers: what there is to say (an alert, GOAWAY) is sent, our sending side is shut down,
 // and at most 64 KiB or 1 s of input are read and dropped before the socket goes; otherwise the
-// kernel's reset could destroy what we said.
+// kernel's reset could destroy what we said. A peer that reads nothing is reset, so that the kernel
+// holds nothing for it either.
 //
 // State         Next                       When
 // kConnecting   kHandshaking, kClosed      client only: the TCP connection is up; refused
@@ -107,6 +108,8 @@ class TlsConnection final {
   [[nodiscard]] TlsSession& tls() { return tls_; }
   // Since when the connection has been silent.
   [[nodiscard]] Instant last_read() const { return last_read_; }
+  // Since when the kernel has taken nothing of what waits to be sent.
+  [[nodiscard]] std::optional<Instant> stuck_since() const { return stuck_since_; }
   // Whether TLS has answered the other side's hello.
   [[nodiscard]] bool hello_answered() const { return hello_answered_; }
 
@@ -135,6 +138,7 @@ class TlsConnection final {
   Bytes out_;
   std::size_t out_offset_ = 0;
   Instant last_read_;
+  std::optional<Instant> stuck_since_;
   Pending linger_timer_;
   std::size_t dropped_ = 0;
   bool reading_ = true;

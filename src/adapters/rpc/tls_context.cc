@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <utility>
 
 #include <fmt/format.h>
@@ -86,7 +87,7 @@ struct TlsHooks {
       BIO_set_retry_read(bio);
       return -1;
     }
-    std::copy_n(session.input_.begin(), n, data);
+    std::memcpy(data, session.input_.data(), n);
     session.input_ = session.input_.subspan(n);
     return static_cast<int>(n);
   }
@@ -94,7 +95,8 @@ struct TlsHooks {
   static int WriteBytes(BIO* bio, const char* data, int size) {
     auto& session = *static_cast<TlsSession*>(BIO_get_data(bio));
     BIO_clear_retry_flags(bio);
-    session.output_.insert(session.output_.end(), data, data + size);
+    const auto* bytes = reinterpret_cast<const std::uint8_t*>(data);
+    session.output_.insert(session.output_.end(), bytes, bytes + size);
     return size;
   }
 
@@ -262,7 +264,8 @@ bool TlsSession::VerifyChain(X509_STORE_CTX* store) {
                                  .roots = context_->roots(),
                                  .now = now_,
                                  .usage = context_->peer_usage(),
-                                 .source = {}});
+                                 .source = {},
+                                 .parsed_leaf = X509_STORE_CTX_get0_cert(store)});
   if (!verdict_->chain.has_value()) return false;
   if (context_->peer_usage() == crypto::PeerUsage::kClient) return true;
   X509* leaf = X509_STORE_CTX_get0_cert(store);

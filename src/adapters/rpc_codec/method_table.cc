@@ -74,7 +74,10 @@ Result<RpcMessage> Decode(std::string_view bytes, const InputSource& source) {
   ReadContext context;
   Read(in, out, context);
   if (!context.problem().empty()) return Fail(Unsound(context.problem(), source));
-  return RpcMessage::Of(std::move(out));
+  RpcMessage message = RpcMessage::Of(std::move(out));
+  // The struct is about as large as the message that it was made from; texts are counted apart.
+  message.SetWeight(bytes.size() + arena.SpaceUsed());
+  return message;
 }
 
 template <class Struct, class Proto>

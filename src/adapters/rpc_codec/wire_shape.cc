@@ -1,6 +1,7 @@
 #include "adapters/rpc_codec/wire_shape.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include <fmt/core.h>
@@ -34,7 +35,8 @@ Error Malformed(std::string_view why) {
 
 }  // namespace
 
-// One walk over the bytes of one message.
+// One walk over the bytes of one message. The way that sound messages take makes no Result: every
+// report of every agent comes through here. What fails says so by `false` and leaves its error.
 class WireWalker final {
  public:
   explicit WireWalker(std::size_t counters) : counts_(counters, 0) {}
@@ -42,7 +44,9 @@ class WireWalker final {
   using Node = WireShape::Node;
   using Field = WireShape::Field;
 
-  [[nodiscard]] Status WalkMessage(const Node& node, std::string_view bytes, int depth);
+  [[nodiscard]] bool WalkMessage(const Node& node, std::string_view bytes, int depth);
+  // REQUIRES: something has returned false.
+  [[nodiscard]] Error error() && { return std::move(*error_); }
   // What the error was about, for the counters of bad input.
   [[nodiscard]] bool limit_hit() const { return limit_hit_; }
 
@@ -52,23 +56,24 @@ class WireWalker final {
     WireType type = WireType::kVarint;
   };
 
-  [[nodiscard]] Status WalkField(const Node& node, const Tag& tag, std::string_view& rest,
-                                 int depth);
-  [[nodiscard]] Status WalkKnown(const Field& field, std::string_view content, int depth);
-  [[nodiscard]] Status SkipUnknown(const Tag& tag, std::string_view& rest, int depth);
-  [[nodiscard]] Status SkipGroup(const Tag& tag, std::string_view& rest, int depth);
-  [[nodiscard]] Status Add(const Field& field, std::size_t elements);
-  [[nodiscard]] Status AddToAll(std::size_t elements);
+  [[nodiscard]] bool WalkField(const Field& field, WireType type, std::string_view& rest,
+                               int depth);
+  [[nodiscard]] bool WalkKnown(const Field& field, std::string_view content, int depth);
+  [[nodiscard]] bool SkipUnknown(const Tag& tag, std::string_view& rest, int depth);
+  [[nodiscard]] bool SkipGroup(const Tag& tag, std::string_view& rest, int depth);
+  [[nodiscard]] bool Add(const Field& field, std::size_t elements);
+  [[nodiscard]] bool AddToAll(std::size_t elements);
 
-  [[nodiscard]] static Result<std::uint64_t> TakeVarint(std::string_view& rest);
-  [[nodiscard]] static Result<Tag> TakeTag(std::string_view& rest);
+  [[nodiscard]] bool TakeVarint(std::string_view& rest, std::uint64_t& value);
+  [[nodiscard]] bool TakeLongVarint(std::string_view& rest, std::uint64_t& value);
+  [[nodiscard]] bool TakeTag(std::string_view& rest, Tag& tag);
   // The content of a field that is no group: of a varint and of fixed ones their bytes, else what
   // the length spans.
-  [[nodiscard]] static Result<std::string_view> TakeContent(WireType type, std::string_view& rest);
-  [[nodiscard]] static Result<std::string_view> TakeBytes(std::uint64_t length,
-                                                          std::string_view& rest);
-  [[nodiscard]] static Result<std::size_t> CountPacked(WireShape::Content content,
-                                                       std::string_view bytes);
+  [[nodiscard]] bool TakeContent(WireType type, std::string_view& rest, std::string_view& content);
+  [[nodiscard]] bool TakeBytes(std::uint64_t length, std::string_view& rest,
+                               std::string_view& content);
+  [[nodiscard]] bool CountPacked(WireShape::Content content, std::string_view bytes,
+                                 std::size_t& elements);
   [[nodiscard]] static bool IsPacked(const Field& field, WireType type) {
     return field.count == WireShape::Count::kRepeated && type == WireType::kLength &&
            field.content != WireShape::Content::kText &&
@@ -76,69 +81,98 @@ class WireWalker final {
            field.content != WireShape::Content::kMessage;
   }
   [[nodiscard]] static bool Fits(const Field& field, WireType type);
-  [[nodiscard]] Error TooDeep();
+
+  bool Refuse(Error error) {
+    error_ = std::move(error);
+    return false;
+  }
+  bool RefuseLimit(Error error) {
+    limit_hit_ = true;
+    return Refuse(std::move(error));
+  }
+  bool TooDeep();
 
   std::vector<std::uint32_t> counts_;  // Of repeated fields, by Field::counter.
   std::uint32_t all_ = 0;
   bool limit_hit_ = false;
+  std::optional<Error> error_;
 };
 
-Result<std::uint64_t> WireWalker::TakeVarint(std::string_view& rest) {
-  std::uint64_t value = 0;
+bool WireWalker::TakeLongVarint(std::string_view& rest, std::uint64_t& value) {
+  value = 0;
   const std::size_t most = std::min(rest.size(), kMaxVarintBytes);
   for (std::size_t i = 0; i < most; ++i) {
     const auto byte = static_cast<std::uint8_t>(rest[i]);
     value |= static_cast<std::uint64_t>(byte & 0x7FU) << (7 * i);
     if ((byte & 0x80U) == 0) {
       rest.remove_prefix(i + 1);
-      return value;
+      return true;
     }
   }
-  return Fail(Malformed(most < kMaxVarintBytes ? "it ends inside a number" : "a number too long"));
+  return Refuse(
+      Malformed(most < kMaxVarintBytes ? "it ends inside a number" : "a number too long"));
 }
 
-Result<WireWalker::Tag> WireWalker::TakeTag(std::string_view& rest) {
-  ASSIGN_OR_RETURN(const std::uint64_t value, TakeVarint(rest));
+// Nearly all tags and lengths are a single byte.
+inline bool WireWalker::TakeVarint(std::string_view& rest, std::uint64_t& value) {
+  if (rest.empty() || (static_cast<std::uint8_t>(rest.front()) & 0x80U) != 0) {
+    return TakeLongVarint(rest, value);
+  }
+  value = static_cast<std::uint8_t>(rest.front());
+  rest.remove_prefix(1);
+  return true;
+}
+
+inline bool WireWalker::TakeTag(std::string_view& rest, Tag& tag) {
+  std::uint64_t value = 0;
+  if (!TakeVarint(rest, value)) return false;
   const std::uint64_t number = value >> 3U;
   const auto type = static_cast<std::uint8_t>(value & 7U);
-  if (number == 0 || number > kMaxFieldNumber) return Fail(Malformed("no such field number"));
+  if (number == 0 || number > kMaxFieldNumber) return Refuse(Malformed("no such field number"));
   if (type > static_cast<std::uint8_t>(WireType::kFixed32)) {
-    return Fail(Malformed("no such kind of field"));
+    return Refuse(Malformed("no such kind of field"));
   }
-  return Tag{.number = static_cast<std::uint32_t>(number), .type = static_cast<WireType>(type)};
+  tag = {.number = static_cast<std::uint32_t>(number), .type = static_cast<WireType>(type)};
+  return true;
 }
 
-Result<std::string_view> WireWalker::TakeBytes(std::uint64_t length, std::string_view& rest) {
-  if (length > rest.size()) return Fail(Malformed("a field is longer than what is left"));
-  const std::string_view content = rest.substr(0, static_cast<std::size_t>(length));
+inline bool WireWalker::TakeBytes(std::uint64_t length, std::string_view& rest,
+                                  std::string_view& content) {
+  if (length > rest.size()) return Refuse(Malformed("a field is longer than what is left"));
+  content = rest.substr(0, static_cast<std::size_t>(length));
   rest.remove_prefix(content.size());
-  return content;
+  return true;
 }
 
-Result<std::string_view> WireWalker::TakeContent(WireType type, std::string_view& rest) {
-  if (type == WireType::kFixed32) return TakeBytes(4, rest);
-  if (type == WireType::kFixed64) return TakeBytes(8, rest);
-  if (type == WireType::kLength) {
-    ASSIGN_OR_RETURN(const std::uint64_t length, TakeVarint(rest));
-    return TakeBytes(length, rest);
-  }
+inline bool WireWalker::TakeContent(WireType type, std::string_view& rest,
+                                    std::string_view& content) {
+  if (type == WireType::kFixed32) return TakeBytes(4, rest, content);
+  if (type == WireType::kFixed64) return TakeBytes(8, rest, content);
   const std::string_view before = rest;
-  RETURN_IF_ERROR(TakeVarint(rest));
-  return before.substr(0, before.size() - rest.size());
+  std::uint64_t value = 0;
+  if (!TakeVarint(rest, value)) return false;
+  if (type == WireType::kLength) return TakeBytes(value, rest, content);
+  content = before.substr(0, before.size() - rest.size());
+  return true;
 }
 
-Result<std::size_t> WireWalker::CountPacked(WireShape::Content content, std::string_view bytes) {
+bool WireWalker::CountPacked(WireShape::Content content, std::string_view bytes,
+                             std::size_t& elements) {
   if (content == WireShape::Content::kVarint) {
     const auto ends = std::ranges::count_if(
         bytes, [](char c) { return (static_cast<std::uint8_t>(c) & 0x80U) == 0; });
-    return static_cast<std::size_t>(ends);
+    elements = static_cast<std::size_t>(ends);
+    return true;
   }
   const std::size_t size = content == WireShape::Content::kFixed32 ? 4 : 8;
-  if (bytes.size() % size != 0) return Fail(Malformed("a packed field ends inside an element"));
-  return bytes.size() / size;
+  if (bytes.size() % size != 0) {
+    return Refuse(Malformed("a packed field ends inside an element"));
+  }
+  elements = bytes.size() / size;
+  return true;
 }
 
-bool WireWalker::Fits(const Field& field, WireType type) {
+inline bool WireWalker::Fits(const Field& field, WireType type) {
   switch (field.content) {
     case WireShape::Content::kVarint: return type == WireType::kVarint || IsPacked(field, type);
     case WireShape::Content::kFixed32: return type == WireType::kFixed32 || IsPacked(field, type);
@@ -150,62 +184,60 @@ bool WireWalker::Fits(const Field& field, WireType type) {
   return false;
 }
 
-Error WireWalker::TooDeep() {
-  limit_hit_ = true;
-  return InvalidArgument(
-      fmt::format("message is nested too deeply; at most {} levels are allowed", kMaxMessageDepth));
+bool WireWalker::TooDeep() {
+  return RefuseLimit(InvalidArgument(fmt::format(
+      "message is nested too deeply; at most {} levels are allowed", kMaxMessageDepth)));
 }
 
-Status WireWalker::AddToAll(std::size_t elements) {
+bool WireWalker::AddToAll(std::size_t elements) {
   if (elements > kMaxMessageElements - all_) {
-    limit_hit_ = true;
-    return Fail(InvalidArgument(
+    return RefuseLimit(InvalidArgument(
         fmt::format("message has too many elements; at most {} are allowed", kMaxMessageElements)));
   }
   all_ += static_cast<std::uint32_t>(elements);
-  return {};
+  return true;
 }
 
-Status WireWalker::Add(const Field& field, std::size_t elements) {
-  RETURN_IF_ERROR(AddToAll(elements));
+bool WireWalker::Add(const Field& field, std::size_t elements) {
+  if (!AddToAll(elements)) return false;
   std::uint32_t& count = counts_[field.counter];
   if (elements > field.limit - count) {
-    limit_hit_ = true;
-    return Fail(InvalidArgument(
+    return RefuseLimit(InvalidArgument(
         fmt::format("{}: too many elements; at most {} are allowed", field.name, field.limit)));
   }
   count += static_cast<std::uint32_t>(elements);
-  return {};
+  return true;
 }
 
-Status WireWalker::SkipGroup(const Tag& tag, std::string_view& rest, int depth) {
-  if (depth >= kMaxMessageDepth) return Fail(TooDeep());
-  while (true) {
-    ASSIGN_OR_RETURN(const Tag inner, TakeTag(rest));
+bool WireWalker::SkipGroup(const Tag& tag, std::string_view& rest, int depth) {
+  if (depth >= kMaxMessageDepth) return TooDeep();
+  Tag inner;
+  while (TakeTag(rest, inner)) {
     if (inner.type == WireType::kEndGroup) {
-      if (inner.number == tag.number) return {};
-      return Fail(Malformed("a group ends that was not begun"));
+      if (inner.number == tag.number) return true;
+      return Refuse(Malformed("a group ends that was not begun"));
     }
-    RETURN_IF_ERROR(SkipUnknown(inner, rest, depth + 1));
+    if (!SkipUnknown(inner, rest, depth + 1)) return false;
   }
+  return false;
 }
 
-Status WireWalker::SkipUnknown(const Tag& tag, std::string_view& rest, int depth) {
-  RETURN_IF_ERROR(AddToAll(1));
+bool WireWalker::SkipUnknown(const Tag& tag, std::string_view& rest, int depth) {
+  if (!AddToAll(1)) return false;
   if (tag.type == WireType::kEndGroup) {
-    return Fail(Malformed("a group ends that was not begun"));
+    return Refuse(Malformed("a group ends that was not begun"));
   }
   if (tag.type == WireType::kStartGroup) return SkipGroup(tag, rest, depth);
-  RETURN_IF_ERROR(TakeContent(tag.type, rest));
-  return {};
+  std::string_view content;
+  return TakeContent(tag.type, rest, content);
 }
 
-Status WireWalker::WalkKnown(const Field& field, std::string_view content, int depth) {
+bool WireWalker::WalkKnown(const Field& field, std::string_view content, int depth) {
   if (field.content == WireShape::Content::kText && !IsValidUtf8(content)) {
-    return Fail(InvalidArgument(fmt::format("{}: text is not UTF-8", field.name)));
+    return Refuse(InvalidArgument(fmt::format("{}: text is not UTF-8", field.name)));
   }
-  if (field.content != WireShape::Content::kMessage) return {};
-  if (depth >= kMaxMessageDepth) return Fail(TooDeep());
+  if (field.content != WireShape::Content::kMessage) return true;
+  if (depth >= kMaxMessageDepth) return TooDeep();
   if (field.count == WireShape::Count::kRepeated) {  // A new element begins with nothing.
     for (std::size_t i = field.message->first_counter; i < field.message->last_counter; ++i) {
       counts_[i] = 0;
@@ -214,28 +246,33 @@ Status WireWalker::WalkKnown(const Field& field, std::string_view content, int d
   return WalkMessage(*field.message, content, depth + 1);
 }
 
-Status WireWalker::WalkField(const Node& node, const Tag& tag, std::string_view& rest, int depth) {
-  const auto found = std::ranges::lower_bound(node.fields, tag.number, {}, &Field::number);
-  const bool known = found != node.fields.end() && found->number == tag.number;
-  if (!known || !Fits(*found, tag.type)) return SkipUnknown(tag, rest, depth);
-
-  ASSIGN_OR_RETURN(const std::string_view content, TakeContent(tag.type, rest));
-  if (found->count == WireShape::Count::kRepeated) {
+bool WireWalker::WalkField(const Field& field, WireType type, std::string_view& rest, int depth) {
+  std::string_view content;
+  if (!TakeContent(type, rest, content)) return false;
+  if (field.count == WireShape::Count::kRepeated) {
     std::size_t elements = 1;
-    if (IsPacked(*found, tag.type)) {
-      ASSIGN_OR_RETURN(elements, CountPacked(found->content, content));
-    }
-    RETURN_IF_ERROR(Add(*found, elements));
+    if (IsPacked(field, type) && !CountPacked(field.content, content, elements)) return false;
+    if (!Add(field, elements)) return false;
   }
-  return WalkKnown(*found, content, depth);
+  return WalkKnown(field, content, depth);
 }
 
-Status WireWalker::WalkMessage(const Node& node, std::string_view bytes, int depth) {
+bool WireWalker::WalkMessage(const Node& node, std::string_view bytes, int depth) {
+  const auto end = node.fields.end();
+  auto at = node.fields.begin();  // Writers go by number: what comes is here, or next.
+  Tag tag;
   while (!bytes.empty()) {
-    ASSIGN_OR_RETURN(const Tag tag, TakeTag(bytes));
-    RETURN_IF_ERROR(WalkField(node, tag, bytes, depth));
+    if (!TakeTag(bytes, tag)) return false;
+    if (at != end && at->number < tag.number) ++at;
+    if (at == end || at->number != tag.number) {
+      at = std::ranges::lower_bound(node.fields, tag.number, {}, &Field::number);
+    }
+    const bool known = at != end && at->number == tag.number && Fits(*at, tag.type);
+    if (!(known ? WalkField(*at, tag.type, bytes, depth) : SkipUnknown(tag, bytes, depth))) {
+      return false;
+    }
   }
-  return {};
+  return true;
 }
 
 WireShape::WireShape(const Descriptor& type) : root_(Expand(type, 0)) {}
@@ -289,15 +326,13 @@ std::unique_ptr<const WireShape::Node> WireShape::Expand(const Descriptor& type,
 
 Status WireShape::Check(std::string_view bytes, const InputSource& source) const {
   WireWalker walker(counters_);
-  Status status = walker.WalkMessage(*root_, bytes, 1);
-  if (!status) {
-    if (walker.limit_hit()) {
-      source.Limit("message-elements");
-    } else {
-      source.Bad("message");
-    }
+  if (walker.WalkMessage(*root_, bytes, 1)) return {};
+  if (walker.limit_hit()) {
+    source.Limit("message-elements");
+  } else {
+    source.Bad("message");
   }
-  return status;
+  return Fail(std::move(walker).error());
 }
 
 }  // namespace nstance::rpc_codec

@@ -275,7 +275,7 @@ TEST(AdmissionTest, ConnectionsOfOneAddressAndOfTheRegistrationPortAreBounded) {
   EXPECT_TRUE(admission.Accept(RpcPort::kAgent, "192.0.2.1").has_value());
   admission.Release({.port = RpcPort::kRegistration, .host = "192.0.2.1"});
   EXPECT_TRUE(admission.Accept(RpcPort::kRegistration, "192.0.2.1").has_value());
-  EXPECT_EQ(admission.connections(), 4U);
+  EXPECT_EQ(admission.usage().connections, 4U);
 }
 
 TEST(AdmissionTest, NeighboursInIpv6CountTogether) {

@@ -238,8 +238,33 @@ TEST_F(RawServerTest, OtherMethodsAndContentTypesGetAShortText) {
   EXPECT_THAT(bodies, testing::ElementsAre(HasSubstr("POST"), HasSubstr("application/grpc"),
                                            HasSubstr("application/grpc")));
   EXPECT_TRUE(handler_.log.empty());
+  now_ = now_ + kAnswerLinger;
+  server_.OnTime(now_);
+  Write(RawFrame{.type = FrameType::kUnknown});
   EXPECT_EQ(ResetCode(3), 0) << "the client had not ended";
   EXPECT_EQ(ResetCode(1), -1);
+  EXPECT_EQ(server_.calls(), 0U);
+}
+
+// curl takes a reset while it is still sending for a failure and shows nothing of the answer.
+TEST_F(RawServerTest, AnHttpAnswerIsResetOnlyWhenTheClientDoesNotFinish) {
+  const std::string fields = LiteralField(":method", "POST") + LiteralField(":scheme", "https") +
+                             LiteralField(":path", "/") + LiteralField(":authority", "test") +
+                             LiteralField("content-type", "text/plain");
+  Request(1, fields);
+  EXPECT_TRUE(Answered(1));
+  EXPECT_EQ(ResetCode(1), -1);
+  Write(RawFrame{
+      .type = FrameType::kData, .flags = test::kEndStream, .stream = 1, .payload = "the rest"});
+  EXPECT_EQ(server_.calls(), 0U);
+  EXPECT_EQ(server_.NextDue(), Instant::Never());
+  Request(3, fields);
+  EXPECT_EQ(server_.NextDue(), now_ + kAnswerLinger);
+  now_ = now_ + kAnswerLinger;
+  server_.OnTime(now_);
+  Write(RawFrame{.type = FrameType::kUnknown});
+  EXPECT_EQ(ResetCode(1), -1) << "the first one ended as it should";
+  EXPECT_EQ(ResetCode(3), 0);
   EXPECT_EQ(server_.calls(), 0U);
 }
 
@@ -304,6 +329,96 @@ TEST_F(RawServerTest, AWindowThatStaysShutIsEndedByTime) {
   Write(RawFrame{.type = FrameType::kUnknown});
   EXPECT_EQ(ResetCode(1), 8);
   EXPECT_EQ(server_.calls(), 0U);
+}
+
+TEST_F(RawServerTest, AFrameAbove16KiBEndsTheConnection) {
+  Write(RawFrame{.type = FrameType::kUnknown, .payload = std::string(16'384, 'x')});
+  EXPECT_EQ(Goaway().first, -1);
+  Write(RawFrame{.type = FrameType::kUnknown, .payload = std::string(16'385, 'x')});
+  EXPECT_EQ(Goaway().first, 6);
+  EXPECT_EQ(counts_.Limits(), 1U);
+}
+
+TEST_F(RawServerTest, ErrorsThatTheLibraryFindsHaveAReasonAndAreCounted) {
+  Write(RawFrame{.type = FrameType::kData, .stream = 99, .payload = "idle stream"});
+  EXPECT_EQ(Goaway().first, 1);
+  EXPECT_TRUE(server_.h2().closing());
+  EXPECT_THAT(server_.h2().reason(), HasSubstr("HTTP/2 code 1"));
+  EXPECT_EQ(counts_.Bad(), 1U);
+}
+
+TEST_F(RawServerTest, AnswersThatNobodyReadsAreBounded) {
+  // Without an acknowledgement of our SETTINGS streams above the limit are refused one by one.
+  ServerSession server(kAgentLimits, handler_, counts_.source());
+  handler_.session = &server;
+  Bytes bytes(test::kPreface.begin(), test::kPreface.end());
+  AppendFrame(bytes, {.type = FrameType::kSettings});
+  static_cast<void>(server.Receive(bytes, now_));
+  std::uint32_t sent = 0;
+  for (; sent < 5'000 && !server.h2().closing(); ++sent) {
+    bytes.clear();
+    AppendFrame(bytes, {.type = FrameType::kHeaders,
+                        .flags = test::kEndHeaders,
+                        .stream = 2 * sent + 1,
+                        .payload = test::RequestFields("/t/hold")});
+    static_cast<void>(server.Receive(bytes, now_));
+  }
+  EXPECT_GT(sent, 1'000U);
+  EXPECT_LT(sent, 1'100U);
+  EXPECT_EQ(counts_.Limits(), 1U);
+  server.Lost(Unavailable("over"));
+}
+
+TEST_F(RawServerTest, TheEndOfACallNeedsNoWindow) {
+  Write(RawFrame{.type = FrameType::kSettings, .payload = std::string("\0\4\0\0\0\0", 6)});
+  Request(1, test::RequestFields("/t/hold") + LiteralField("grpc-timeout", "1S"));
+  server_.Send(1, test::Message("waiting"), ServerSession::Queue::kFull, now_);
+  Write(RawFrame{.type = FrameType::kUnknown});
+  EXPECT_EQ(server_.calls(), 1U);
+  now_ = now_ + Duration::Seconds(1);
+  server_.OnTime(now_);
+  Write(RawFrame{.type = FrameType::kUnknown});
+  EXPECT_EQ(std::ranges::count(answer_, FrameType::kHeaders, &RawFrame::type), 2);
+  EXPECT_EQ(ResetCode(1), 0) << "after the trailers";
+  EXPECT_EQ(server_.calls(), 0U);
+  EXPECT_EQ(server_.NextDue(), Instant::Never()) << "no timer is left";
+}
+
+TEST_F(RawServerTest, ATextForPeopleThatIsNotReadIsEndedByTime) {
+  Write(RawFrame{.type = FrameType::kSettings, .payload = std::string("\0\4\0\0\0\0", 6)});
+  Request(1,
+          LiteralField(":method", "GET") + LiteralField(":scheme", "https") +
+              LiteralField(":path", "/") + LiteralField(":authority", "test"),
+          test::kEndStream);
+  EXPECT_EQ(server_.calls(), 1U);
+  EXPECT_EQ(server_.NextDue(), now_ + kSendStall);
+  now_ = now_ + kSendStall;
+  server_.OnTime(now_);
+  Write(RawFrame{.type = FrameType::kUnknown});
+  EXPECT_EQ(ResetCode(1), 8);
+  EXPECT_EQ(server_.calls(), 0U);
+}
+
+TEST_F(RawServerTest, MessagesWaitWhileTheConnectionIsHeldUpAndStreamsTakeTurns) {
+  Request(1, test::RequestFields("/t/hold"));
+  Request(3, test::RequestFields("/t/hold"));
+  server_.HoldUp();
+  handler_.log.clear();
+  const std::string messages("\0\0\0\0\1a\0\0\0\0\1b", 12);
+  Write(RawFrame{.type = FrameType::kData, .stream = 1, .payload = messages});
+  Write(RawFrame{
+      .type = FrameType::kData, .flags = test::kEndStream, .stream = 3, .payload = messages});
+  EXPECT_TRUE(handler_.log.empty());
+  handler_.hold_up_at = 1;
+  server_.GoOn(now_);
+  EXPECT_THAT(handler_.log, testing::ElementsAre("1 message a"));
+  handler_.hold_up_at = 2;
+  server_.GoOn(now_);
+  EXPECT_EQ(handler_.log.at(1), "3 message a") << "the other stream's turn";
+  handler_.hold_up_at = 0;
+  server_.GoOn(now_);
+  EXPECT_THAT(handler_.log, testing::ElementsAre("1 message a", "3 message a", "1 message b",
+                                                 "3 message b", "3 half-close"));
 }
 
 }  // namespace

@@ -2,7 +2,11 @@
 // something is true.
 #pragma once
 
+#include <atomic>
+#include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -13,15 +17,25 @@
 #include "adapters/real_loop/real_loop.h"
 #include "adapters/rpc/rpc_dialer.h"
 #include "adapters/rpc/rpc_server.h"
+#include "adapters/rpc/untaken.h"
 #include "test/adapters/rpc/rpc_materials.h"
 #include "test/support/loop_runner.h"
 
 namespace nstance::grpc::test {
 
+// How many messages have been decoded, by all threads.
+inline std::atomic<std::size_t>& Decoded() {
+  static std::atomic<std::size_t> count = 0;
+  return count;
+}
+
 inline RpcMessageCodec TextCodec() {
   return {.decode = [](std::string_view bytes, const InputSource&) -> Result<RpcMessage> {
             if (bytes == "undecodable") return Fail(InvalidArgument("not a message"));
-            return RpcMessage::Of(std::string(bytes));
+            ++Decoded();
+            RpcMessage message = RpcMessage::Of(std::string(bytes));
+            if (bytes == "heavy") message.SetWeight(kMaxUntakenBytes / 4);
+            return message;
           },
           .encode = [](const RpcMessage& message) { return *message.As<std::string>(); }};
 }
@@ -224,9 +238,33 @@ class RpcFixture : public testing::Test {
     return !call.end || call.end->status ? Code::kUnknown : call.end->status.error().code;
   }
 
+  // What the server's threads have counted so far: `bad_input_total` by reason, or
+  // `limit_hits_total` by limit.
+  [[nodiscard]] std::uint64_t Counted(const std::string& family, std::string_view label) {
+    std::optional<metrics::Snapshot> snapshot;
+    const Pending taking =
+        server_->TakeMetrics([&](metrics::Snapshot taken) { snapshot = std::move(taken); });
+    EXPECT_TRUE(Until([&] { return snapshot.has_value(); }));
+    double sum = 0;
+    for (const metrics::Series& series : (*snapshot)[family].series) {
+      if (series.labels.back() == label) sum += series.value;
+    }
+    return static_cast<std::uint64_t>(sum);
+  }
+  [[nodiscard]] std::uint64_t LimitHits(std::string_view limit) {
+    return Counted("limit_hits_total", limit);
+  }
+  [[nodiscard]] std::uint64_t BadInput(std::string_view reason) {
+    return Counted("bad_input_total", reason);
+  }
+
+  // A server with limits_ and rules_ as they are now.
+  void Remake() { server_ = MakeServer(); }
+
   RealLoop loop_;
   QuietSink sink_;
   bool echo_ = true;
+  RulesOfListeners rules_;
   AdmissionLimits limits_ = {.loopback = AdmissionLimits::Loopback::kExempt};
   std::vector<std::shared_ptr<TestHandler>> handlers_;
   std::vector<std::unique_ptr<TestCall>> calls_;
@@ -242,7 +280,8 @@ class RpcFixture : public testing::Test {
                                                          .policy = Policy(),
                                                          .logger = log::Logger(sink_, "rpc"),
                                                          .limits = limits_,
-                                                         .io_threads = 2});
+                                                         .io_threads = 2,
+                                                         .rules = rules_});
     const Status set = server->SetTls(ServerMaterial());
     EXPECT_TRUE(set.has_value());
     return server;

@@ -76,4 +76,17 @@ inline RpcTls ClientMaterial(Who who) {
                    {Root()});
 }
 
+// An agent of tenant prod whose id has that last but one character: 0-9 a-z but i, l, o, u.
+inline RpcTls AgentMaterial(char mark) {
+  std::string id(crypto::test::kInstance);
+  id[id.size() - 2] = mark;
+  auto key = std::make_shared<const crypto::PrivateKey>(crypto::test::KeyOf(61));
+  const crypto::AgentSubject subject = {.tenant = crypto::test::Tenant("prod"),
+                                        .instance = crypto::test::Must(ParsePuidv7(id))};
+  return WithRoots({.chain = {crypto::test::Must(AuthorityNow(1).IssueClient(
+                        subject, key->public_key(), TermsNow(static_cast<std::uint8_t>(mark))))},
+                    .key = key},
+                   {Root()});
+}
+
 }  // namespace nstance::grpc::test

@@ -37,6 +37,7 @@ class ScriptedServer final : public ServerCallHandler {
   std::map<StreamId, std::string> unary;
   ServerSession* session = nullptr;
   Instant now;
+  std::size_t hold_up_at = 0;  // So many lines of the log hold the connection up.
 
   Result<ServerCallRules> OnCall(StreamId call, RequestHead head) override {
     log.push_back(fmt::format("{} call {}", call, head.path));
@@ -53,6 +54,7 @@ class ScriptedServer final : public ServerCallHandler {
   }
   Status OnMessage(StreamId call, std::span<const std::uint8_t> message) override {
     log.push_back(fmt::format("{} message {}", call, Shown(message)));
+    if (log.size() == hold_up_at) session->HoldUp();
     if (AsText(message) == "undecodable") return Fail(InvalidArgument("undecodable"));
     if (paths[call] == "/t/unary") unary[call] = AsText(message);
     if (paths[call] == "/t/echo") {
