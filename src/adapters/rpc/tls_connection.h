@@ -145,6 +145,7 @@ class TlsConnection final {
   bool gated_ = false;  // Waits for ContinueHandshake().
   bool hello_answered_ = false;
   bool shut_ = false;  // Our sending side.
+  bool nobody_reads_ = false;
   bool flushing_ = false;
   bool more_ = false;  // Flush() made room for other sockets and goes on next turn.
 };
