@@ -23,7 +23,7 @@ bool IsQuietRotation(const PlanItem& item) {
 // Every member is healthy but those of the rotation, blocked and corrupt ones; in a large group one
 // in twenty may be unhealthy.
 bool OthersAreHealthy(const PlanState& state, const PlanItem& rotated) {
-  int unhealthy = 0;
+  int unhealthy = state.created();
   for (const PlanItem& item : state.items) {
     if (!item.member() || &item == &rotated || item.replaced == &rotated) continue;
     if (!item.ready() && !item.view->blocked && !item.view->corrupt) ++unhealthy;
@@ -80,7 +80,6 @@ void HoldTheOthers(PlanState& state, const PlanItem* rotated) {
 }
 
 void Advance(PlanState& state, PlanItem& old) {
-  HoldTheOthers(state, &old);
   if (!IsQuietRotation(old)) return;  // Decided by its own step.
   if (!old.replacement->registered()) {
     state.AddHold(HoldCode::kWaitingReplacement, &old);
@@ -139,8 +138,10 @@ void PlanForcedExpiry(PlanState& state) {
 
 void PlanRotation(PlanState& state) {
   if (state.view.removal || !state.IsScaledDownOrRotated()) return;
-  if (PlanItem* old = state.OpenRotation()) {
-    Advance(state, *old);
+  if (PlanItem* old = state.OpenRotation()) Advance(state, *old);
+  // Closed by now if the old one leaves: the next may begin.
+  if (const PlanItem* old = state.OpenRotation()) {
+    HoldTheOthers(state, old);
     return;
   }
   PlanItem* item = MostUrgent(state);

@@ -387,7 +387,7 @@ TEST(PlannerTest, ForcedExpiryTakesOverTheReplacementOfAQuietRotation) {
   EXPECT_THAT(Short(PlanNow(view)), ElementsAre("drain 1 forced-expiry", "create for 1"));
   // A ready replacement belongs to the rotation that it was made for.
   view.instances[3] = Replacing(Healthy(4), 2);
-  EXPECT_THAT(Short(PlanNow(view)), ElementsAre("drain 2 config-drift"));
+  EXPECT_THAT(Short(PlanNow(view)), ElementsAre("create for 1", "drain 2 config-drift"));
 }
 
 TEST(PlannerTest, EligibleExpiryGoesBeforeDriftAndWaitsForAQuietGroup) {
