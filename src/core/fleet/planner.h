@@ -29,7 +29,8 @@
 //   4. One rotation per group at a time.
 //   5. One "not found" destroys nothing.
 //   6. On-demand and claimed instances change no count and are no victims.
-//   7. Planning twice gives the same actions; planning after applying them gives none.
+//   7. Planning twice gives the same actions; planning after applying them gives none (but mass
+//      silence is judged anew: who leaves changes the share of silent agents).
 //   8. The result does not depend on the order of instances.
 //   9. An open intent is never contradicted.
 //   and: between now and replan_at the actions stay the same; the brake's budgets are never
