@@ -9,11 +9,6 @@ namespace {
 
 using Standing = PlanItem::Standing;
 
-bool WantsDrain(const PlanItem& item) {
-  return !item.view->deletion && item.view->order && item.view->order->drain > Duration() &&
-         item.registered() && !item.verdict.lifeless;
-}
-
 void PlanOrder(PlanState& state, PlanItem& item) {
   Leaving leaving = ByVerdict(item.verdict);
   if (item.standing == Standing::kDraining) {
@@ -71,6 +66,11 @@ bool HasDrain(const PlanItem& item) {
 }
 
 }  // namespace
+
+bool WantsDrain(const PlanItem& item) {
+  return !item.view->deletion && item.view->order && item.view->order->drain > Duration() &&
+         item.registered() && !item.verdict.lifeless;
+}
 
 bool IsDoomed(const PlanItem& item) {
   if (!item.member() || item.silenced) return false;

@@ -47,7 +47,8 @@ std::optional<Urgency> UrgencyOf(const PlanState& state, const PlanItem& item) {
   }
   const bool unhealthy =
       verdict.kind == VerdictKind::kDoomed && verdict.reason == Reason::kUnhealthy;
-  if (unhealthy && !item.silenced && state.creation_is_failing()) {
+  const bool asked = verdict.kind == VerdictKind::kOrdered && WantsDrain(item);
+  if (((unhealthy && !item.silenced) || asked) && state.creation_is_failing()) {
     return Urgency{kReplacePriority, 1, item.view->created_at};
   }
   // The probe that shows whether the silence is on our side.

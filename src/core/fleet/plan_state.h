@@ -177,4 +177,7 @@ void PlanOpenDrains(PlanState& state);               // plan_leaving.cc
 // A member that leaves by itself as soon as the brake, or a replacement, lets it.
 [[nodiscard]] bool IsDoomed(const PlanItem& item);
 
+// An order that drains first, on something that can be drained.
+[[nodiscard]] bool WantsDrain(const PlanItem& item);
+
 }  // namespace nstance::fleet

@@ -466,6 +466,15 @@ TEST(PlannerTest, WhileCreationsFailAnUnhealthyOneWaitsForAProvisionedReplacemen
   EXPECT_THAT(Short(PlanNow(view)), ElementsAre("drain 1 unhealthy"));
 }
 
+TEST(PlannerTest, WhileCreationsFailAnOrderWithADrainWaitsForAProvisionedReplacement) {
+  GroupView view = GroupOf(1, {Ordered(Healthy(1), Duration::Seconds(40))});
+  Prng prng(1);
+  view.creation.backoff.OnFailure(FailureClass::kCapacity, "none left", At(kNow - 100), prng);
+  EXPECT_THAT(Short(PlanNow(view)), ElementsAre("create for 1"));
+  view.instances.push_back(Replacing(Provisioned(2), 1));
+  EXPECT_THAT(Short(PlanNow(view)), ElementsAre("drain 1 requested"));
+}
+
 // ---- drains ------------------------------------------------------------------------------------
 
 TEST(PlannerTest, ADrainEndsWithItsAckItsDeadlineOrTheDeathOfTheVm) {
