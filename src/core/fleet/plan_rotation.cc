@@ -73,6 +73,13 @@ PlanItem* MostUrgent(PlanState& state) {
 // Counted instances without it are at least size (I-22).
 bool GroupCanSpareOne(const PlanState& state) { return state.members() - 1 >= state.size(); }
 
+// The same, counting only what the provider has made: the gate of forced expiry.
+bool ProvisionedCanSpareOne(const PlanState& state) {
+  const auto provisioned = std::ranges::count_if(
+      state.items, [](const PlanItem& item) { return item.member() && item.provisioned(); });
+  return provisioned - 1 >= state.size();
+}
+
 void HoldTheOthers(PlanState& state, const PlanItem* rotated) {
   for (const PlanItem& item : state.items) {
     if (&item == rotated || item.verdict.kind != VerdictKind::kDue) continue;
@@ -129,7 +136,7 @@ void PlanForcedExpiry(PlanState& state) {
     if (urgent != nullptr && IsForced(*urgent)) forced = urgent;
   }
   if (forced == nullptr) return;
-  if (!old->replacement->provisioned() || !GroupCanSpareOne(state)) {
+  if (!old->replacement->provisioned() || !ProvisionedCanSpareOne(state)) {
     state.AddHold(HoldCode::kWaitingReplacement, forced);
     return;
   }
