@@ -75,6 +75,9 @@ function(nstance_program name)
                           RUNTIME_OUTPUT_DIRECTORY "${PROJECT_SOURCE_DIR}/build/bin")
     if(arg_STATIC)
       set_target_properties(${name} PROPERTIES NSTANCE_STATIC ON)
+      # CMake's own -pie would come last and win over -static-pie.
+      set_property(TARGET ${name} PROPERTY POSITION_INDEPENDENT_CODE)
+      target_compile_options(${name} PRIVATE -fPIE)
       target_link_options(${name} PRIVATE -static-pie -Wl,--gc-sections
                           -Wl,-z,pack-relative-relocs)
     endif()

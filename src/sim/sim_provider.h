@@ -2,8 +2,8 @@
 //
 // A SimCloud is the world's truth: which VMs exist. Each simulated process has a SimProvider of its
 // own, which is its way to the cloud: requests and answers take time, get lost, arrive late or
-// twice, as the faults of that process say. All chance comes from the seed. A request is judged when
-// it arrives, so a Create that arrives ten minutes late makes a VM although whoever asked is dead.
+// twice, as the faults of that process say. All chance comes from the seed. A request is judged
+// when it arrives, so a Create that arrives ten minutes late makes a VM for somebody who is dead.
 //
 //   F7   refused: capacity, quota, credentials, arguments   refused_*, SimCloud::Limits
 //   F8   applied, but the answer is lost, or late           answer_lost, applied_late,
@@ -13,8 +13,8 @@
 //   F13  one-way partitions                                 SimLink
 //
 // A VM is pending, then running after its boot time; deleting, then deleted, and then forgotten.
-// Hooks tell a simulated agent when its machine starts and ends. VMs can die, stop or vanish by hand
-// or by themselves.
+// Hooks tell a simulated agent when its machine starts and ends. VMs can die, stop or vanish by
+// hand or by themselves.
 //
 // Lifetimes: the cloud outlives its providers, a provider goes before the loop that it answers on,
 // the scheduler outlives all.

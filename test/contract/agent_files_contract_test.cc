@@ -85,8 +85,8 @@ TEST_P(AgentFilesContractTest, ListsFilesWithoutDotsAndAFileAboveTheLimitIsNotRe
 }
 
 INSTANTIATE_TEST_SUITE_P(Files, AgentFilesContractTest,
-                         testing::Values(Kind::kLocal, Kind::kSimulated), [](const auto& info) {
-                           return info.param == Kind::kLocal ? "Local" : "Simulated";
+                         testing::Values(Kind::kLocal, Kind::kSimulated), [](const auto& maker) {
+                           return maker.param == Kind::kLocal ? "Local" : "Simulated";
                          });
 
 class LocalAgentFilesTest : public testing::Test {

@@ -2,6 +2,7 @@
 // round trips over seeds; then the phases.
 #include "core/instance_record.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>

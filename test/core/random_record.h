@@ -1,7 +1,9 @@
 // Random instance records, for properties over seeds.
 #pragma once
 
+#include <iterator>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "base/prng.h"

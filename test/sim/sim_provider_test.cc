@@ -99,7 +99,8 @@ TEST_F(SimProviderTest, F7_LimitsRefuseOnDemand) {
   EXPECT_EQ(Create(NewId()).error().reason, ProviderReason::kCapacity);  // The subnet.
   const auto free = Await<std::optional<std::uint64_t>>(
       [&](auto done) { return provider_.SubnetCapacity(Call(), "s", std::move(done)); });
-  EXPECT_EQ(free, std::optional<std::uint64_t>(0));
+  ASSERT_TRUE(free);
+  EXPECT_EQ(*free, 0U);
   cloud_.limits().subnets.clear();
   ASSERT_TRUE(Create(NewId()));
   EXPECT_EQ(Create(NewId()).error().reason, ProviderReason::kQuota);

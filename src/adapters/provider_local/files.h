@@ -38,8 +38,9 @@ class Descriptor final {
 };
 
 // What a failed system call means: no space or quota is kResourceExhausted, missing rights and
-// read-only disks kPermissionDenied, a symbolic link or another kind of file in the way kFailedPrecondition, a missing file
-// or process kNotFound, everything else kUnavailable. `doing` says what was tried.
+// read-only disks kPermissionDenied, a symbolic link or another kind of file in the way
+// kFailedPrecondition, a missing file or process kNotFound, everything else kUnavailable. `doing`
+// says what was tried.
 [[nodiscard]] Error SystemError(int error_number, std::string_view doing);
 
 [[nodiscard]] Result<Descriptor> OpenFolder(int parent, const std::string& name);

@@ -2,8 +2,8 @@
 //
 // Each tenant has a queue of its own with a bound of its own, and the queues take turns: a tenant
 // with a thousand calls delays another's by one job per thread. Jobs with the same key never run at
-// the same time; within a tenant they run in the order in which they came. All methods may be called
-// from any thread, the destructor from one that is no worker.
+// the same time; within a tenant they run in the order in which they came. All methods may be
+// called from any thread, the destructor from one that is no worker.
 #pragma once
 
 #include <condition_variable>

@@ -7,8 +7,8 @@
 //     only if it never ran; the keeper keeps the lock for life
 //   - a folder is removed only by whoever holds that lock, after its last process is gone; it is
 //     renamed first, so that half of it is never seen
-//   - what a crash leaves is either invisible (`.new-*`, `.trash-*`, swept at the next start), or an
-//     instance that never ran (a repeated Create starts it, a Delete removes it)
+//   - what a crash leaves is either invisible (`.new-*`, `.trash-*`, swept at the next start), or
+//     an instance that never ran (a repeated Create starts it, a Delete removes it)
 //
 // Methods may be called from any thread at the same time; each names the steps at which tests
 // interrupt it.

@@ -4,9 +4,11 @@
 // keeps it alive without a server: keeper.h. It runs as the user of the server, without isolation:
 // for development, tests, single hosts and CI.
 //
-//   auto provider = LocalProvider::Open(loop, {.local = options, .cluster = c, .shard = s,
-//                                              .keeper_command = {"/proc/self/exe", "local-keeper"}});
-//   Pending pending = (*provider)->Create(call, request, [](ProviderResult<ProviderInstance> r) {});
+//   auto provider = LocalProvider::Open(
+//       loop, {.local = options, .cluster = cluster, .shard = shard,
+//              .keeper_command = {"/proc/self/exe", "local-keeper"}});
+//   Pending pending = (*provider)->Create(call, request,
+//                                         [](ProviderResult<ProviderInstance> result) {});
 //
 // The program named by `keeper_command` must call RunLocalKeeper() (below) when its first arguments
 // are those of the command.

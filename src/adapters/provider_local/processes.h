@@ -1,5 +1,5 @@
-// Processes of this machine as /proc shows them. A pid alone is never believed: a process is its pid
-// together with its start time, and signals go through a pidfd that was compared with both.
+// Processes of this machine as /proc shows them. A pid alone is never believed: a process is its
+// pid together with its start time, and signals go through a pidfd that was compared with both.
 #pragma once
 
 #include <sys/types.h>

@@ -9,11 +9,6 @@ namespace {
 
 using Standing = PlanItem::Standing;
 
-bool WantsDrain(const PlanItem& item) {
-  return !item.view->deletion && item.view->order && item.view->order->drain > Duration() &&
-         item.registered();
-}
-
 void PlanOrder(PlanState& state, PlanItem& item) {
   Leaving leaving = ByVerdict(item.verdict);
   if (item.standing == Standing::kDraining) {
@@ -66,20 +61,16 @@ bool GateIsOpen(PlanState& state, const PlanItem& item) {
   return true;
 }
 
-void PlanDrain(PlanState& state, PlanItem& item) {
-  const InstanceView& instance = *item.view;
-  if (item.draining.look) state.AddLook(item);
-  const bool over =
-      instance.drain->acked || item.draining.dead || state.clock.Reached(instance.drain->deadline);
-  if (!over) {
-    state.AddHold(HoldCode::kWaitingDrain, &item, instance.drain->deadline);
-    return;
-  }
-  const Leaving leaving{.reason = instance.drain->reason, .priority = kReplacePriority};
-  if (state.MayLeave(item, leaving)) state.Delete(item, leaving);
+bool HasDrain(const PlanItem& item) {
+  return item.standing == Standing::kDraining && item.view->drain && !item.view->corrupt;
 }
 
 }  // namespace
+
+bool WantsDrain(const PlanItem& item) {
+  return !item.view->deletion && item.view->order && item.view->order->drain > Duration() &&
+         item.registered() && !item.verdict.lifeless;
+}
 
 bool IsDoomed(const PlanItem& item) {
   if (!item.member() || item.silenced) return false;
@@ -159,11 +150,22 @@ void PlanApartExpiry(PlanState& state) {
   }
 }
 
-void PlanDrains(PlanState& state) {
+void PlanEndedDrains(PlanState& state) {
   for (PlanItem& item : state.items) {
-    if (item.standing == Standing::kDraining && item.view->drain && !item.view->corrupt) {
-      PlanDrain(state, item);
-    }
+    if (!HasDrain(item)) continue;
+    const DrainView& drain = *item.view->drain;
+    if (!drain.acked && !item.draining.dead && !state.clock.Reached(drain.deadline)) continue;
+    // It was counted when it began.
+    const Leaving leaving{.reason = drain.reason, .priority = kReplacePriority};
+    if (state.MayLeave(item, leaving)) state.Delete(item, leaving);
+  }
+}
+
+void PlanOpenDrains(PlanState& state) {
+  for (PlanItem& item : state.items) {
+    if (!HasDrain(item)) continue;
+    if (item.draining.look) state.AddLook(item);
+    state.AddHold(HoldCode::kWaitingDrain, &item, item.view->drain->deadline);
   }
 }
 

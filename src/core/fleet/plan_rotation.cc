@@ -23,7 +23,7 @@ bool IsQuietRotation(const PlanItem& item) {
 // Every member is healthy but those of the rotation, blocked and corrupt ones; in a large group one
 // in twenty may be unhealthy.
 bool OthersAreHealthy(const PlanState& state, const PlanItem& rotated) {
-  int unhealthy = 0;
+  int unhealthy = state.created();
   for (const PlanItem& item : state.items) {
     if (!item.member() || &item == &rotated || item.replaced == &rotated) continue;
     if (!item.ready() && !item.view->blocked && !item.view->corrupt) ++unhealthy;
@@ -47,7 +47,8 @@ std::optional<Urgency> UrgencyOf(const PlanState& state, const PlanItem& item) {
   }
   const bool unhealthy =
       verdict.kind == VerdictKind::kDoomed && verdict.reason == Reason::kUnhealthy;
-  if (unhealthy && !item.silenced && state.creation_is_failing()) {
+  const bool asked = verdict.kind == VerdictKind::kOrdered && WantsDrain(item);
+  if (((unhealthy && !item.silenced) || asked) && state.creation_is_failing()) {
     return Urgency{kReplacePriority, 1, item.view->created_at};
   }
   // The probe that shows whether the silence is on our side.
@@ -72,6 +73,13 @@ PlanItem* MostUrgent(PlanState& state) {
 // Counted instances without it are at least size (I-22).
 bool GroupCanSpareOne(const PlanState& state) { return state.members() - 1 >= state.size(); }
 
+// The same, counting only what the provider has made: the gate of forced expiry.
+bool ProvisionedCanSpareOne(const PlanState& state) {
+  const auto provisioned = std::ranges::count_if(
+      state.items, [](const PlanItem& item) { return item.member() && item.provisioned(); });
+  return provisioned - 1 >= state.size();
+}
+
 void HoldTheOthers(PlanState& state, const PlanItem* rotated) {
   for (const PlanItem& item : state.items) {
     if (&item == rotated || item.verdict.kind != VerdictKind::kDue) continue;
@@ -80,7 +88,6 @@ void HoldTheOthers(PlanState& state, const PlanItem* rotated) {
 }
 
 void Advance(PlanState& state, PlanItem& old) {
-  HoldTheOthers(state, &old);
   if (!IsQuietRotation(old)) return;  // Decided by its own step.
   if (!old.replacement->registered()) {
     state.AddHold(HoldCode::kWaitingReplacement, &old);
@@ -129,7 +136,7 @@ void PlanForcedExpiry(PlanState& state) {
     if (urgent != nullptr && IsForced(*urgent)) forced = urgent;
   }
   if (forced == nullptr) return;
-  if (!old->replacement->provisioned() || !GroupCanSpareOne(state)) {
+  if (!old->replacement->provisioned() || !ProvisionedCanSpareOne(state)) {
     state.AddHold(HoldCode::kWaitingReplacement, forced);
     return;
   }
@@ -139,8 +146,10 @@ void PlanForcedExpiry(PlanState& state) {
 
 void PlanRotation(PlanState& state) {
   if (state.view.removal || !state.IsScaledDownOrRotated()) return;
-  if (PlanItem* old = state.OpenRotation()) {
-    Advance(state, *old);
+  if (PlanItem* old = state.OpenRotation()) Advance(state, *old);
+  // Closed by now if the old one leaves: the next may begin.
+  if (const PlanItem* old = state.OpenRotation()) {
+    HoldTheOthers(state, old);
     return;
   }
   PlanItem* item = MostUrgent(state);

@@ -192,7 +192,7 @@ bool PlanState::MayLeave(const PlanItem& item, const Leaving& leaving) {
 
 void PlanState::Leave(PlanItem& item, const Leaving& leaving) {
   Duration length = view.spec.drain_timeout;
-  if (item.verdict.kind == VerdictKind::kDead || !item.registered()) length = Duration();
+  if (item.verdict.lifeless || !item.registered()) length = Duration();
   if (leaving.reason == Reason::kSpotTerminating && item.view->health.notice->deadline) {
     const Instant deadline = *item.view->health.notice->deadline;
     length = clock.Reached(deadline) ? Duration() : std::min(length, deadline - clock.now());
@@ -213,6 +213,8 @@ void PlanState::Drain(PlanItem& item, const Leaving& leaving, Duration length) {
                           .ordered = leaving.ordered,
                           .counted = leaving.counted});
   if (item.view->care == Care::kManaged) ++drained_;
+  // What would be looked at while it drains is looked at now.
+  if (JudgeDraining(*item.view, view, clock).look) AddLook(item);
   GoOut(item, leaving);
 }
 
@@ -352,7 +354,9 @@ void PlanState::AddHold(HoldCode code, const PlanItem* item, std::optional<Insta
   plan.holds.push_back(std::move(hold));
 }
 
-void PlanState::AddLook(const PlanItem& item) {
+void PlanState::AddLook(PlanItem& item) {
+  if (item.looked) return;
+  item.looked = true;
   plan.actions.push_back({.kind = ActionKind::kLook,
                           .reason = item.verdict.reason,
                           .priority = kReplacePriority,

@@ -38,6 +38,7 @@ struct PlanItem {
   DrainingJudgement draining = {};
   PlanItem* replacement = nullptr;  // Of an open pair: who stands in for this one.
   PlanItem* replaced = nullptr;     // Of an open pair: whom this one stands in for.
+  bool looked = false;              // A look is part of this plan.
   bool silenced = false;            // Its verdict `unhealthy` waits for mass silence.
 
   [[nodiscard]] bool member() const { return standing == Standing::kMember; }
@@ -119,10 +120,12 @@ class PlanState {
 
   void AddHold(HoldCode code, const PlanItem* item, std::optional<Instant> until = {},
                std::string detail = {});
-  void AddLook(const PlanItem& item);
+  void AddLook(PlanItem& item);
 
   [[nodiscard]] const SilenceJudgement& silence() const { return silence_; }
   [[nodiscard]] bool creation_is_failing() const { return backoff_.active(); }
+  // By this plan so far: members that are not ready.
+  [[nodiscard]] int created() const { return created_; }
   // Nothing was created and no managed instance drained by the steps so far, and no drain is open.
   [[nodiscard]] bool IsStill() const;
 
@@ -160,6 +163,7 @@ class PlanState {
 enum class Doomed : std::uint8_t { kLeaving, kStaying };
 
 void PlanOrders(PlanState& state);                   // plan_leaving.cc
+void PlanEndedDrains(PlanState& state);              // plan_leaving.cc
 void PlanUnbrakedLeaving(PlanState& state);          // plan_leaving.cc
 void PlanVictims(PlanState& state, Doomed assumed);  // plan_victims.cc
 void PlanForcedExpiry(PlanState& state);             // plan_rotation.cc
@@ -168,9 +172,12 @@ void PlanRefill(PlanState& state);                   // plan_leaving.cc
 void PlanUnhealthy(PlanState& state);                // plan_leaving.cc
 void PlanRotation(PlanState& state);                 // plan_rotation.cc
 void PlanApartExpiry(PlanState& state);              // plan_leaving.cc
-void PlanDrains(PlanState& state);                   // plan_leaving.cc
+void PlanOpenDrains(PlanState& state);               // plan_leaving.cc
 
 // A member that leaves by itself as soon as the brake, or a replacement, lets it.
 [[nodiscard]] bool IsDoomed(const PlanItem& item);
+
+// An order that drains first, on something that can be drained.
+[[nodiscard]] bool WantsDrain(const PlanItem& item);
 
 }  // namespace nstance::fleet

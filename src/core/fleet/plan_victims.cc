@@ -46,7 +46,6 @@ class Victims {
   explicit Victims(PlanState& state) : state_(state) {}
 
   void Choose(int surplus, Doomed assumed) {
-    DropReplacement();
     struct Candidate {
       Rank rank;
       PlanItem* item = nullptr;
@@ -67,7 +66,6 @@ class Victims {
     }
   }
 
- private:
   // A replacement that is not ready goes first, and does not fill the quota: its slot stays filled.
   void DropReplacement() {
     PlanItem* old = state_.OpenRotation();
@@ -75,6 +73,7 @@ class Victims {
     Remove(*old->replacement);
   }
 
+ private:
   bool Remove(PlanItem& item) {
     const bool removal = state_.view.removal.has_value();
     const Leaving leaving{
@@ -90,9 +89,8 @@ class Victims {
   PlanState& state_;
 };
 
-}  // namespace
-
-void PlanVictims(PlanState& state, Doomed assumed) {
+// Slots above size, when what leaves by itself has left.
+int Surplus(const PlanState& state, Doomed assumed) {
   int surplus = -state.deficit();
   for (const PlanItem& item : state.items) {
     const bool doomed = assumed == Doomed::kLeaving && IsDoomed(item);
@@ -102,13 +100,21 @@ void PlanVictims(PlanState& state, Doomed assumed) {
     const bool paired = item.replacement != nullptr || item.replaced != nullptr;
     if ((doomed || ordered) && !paired) --surplus;
   }
-  if (surplus <= 0) return;
+  return surplus;
+}
+
+}  // namespace
+
+void PlanVictims(PlanState& state, Doomed assumed) {
+  if (Surplus(state, assumed) <= 0) return;
   if (!state.IsScaledDownOrRotated()) {
     state.AddHold(state.view.spec.pool ? HoldCode::kPoolUnavailable : HoldCode::kConfigInvalid,
                   nullptr, std::nullopt, state.view.restraint_detail);
     return;
   }
-  Victims(state).Choose(surplus, assumed);
+  Victims victims(state);
+  victims.DropReplacement();
+  victims.Choose(Surplus(state, assumed), assumed);
 }
 
 }  // namespace nstance::fleet

@@ -15,6 +15,7 @@ Plan PlanGroup(const GroupView& view, Instant now) {
     state.AddHold(HoldCode::kConfigInvalid, nullptr, std::nullopt, view.restraint_detail);
   }
   PlanOrders(state);
+  PlanEndedDrains(state);
   PlanUnbrakedLeaving(state);
   PlanVictims(state, Doomed::kLeaving);
   PlanForcedExpiry(state);
@@ -24,7 +25,7 @@ Plan PlanGroup(const GroupView& view, Instant now) {
   PlanVictims(state, Doomed::kStaying);
   PlanRotation(state);
   PlanApartExpiry(state);
-  PlanDrains(state);
+  PlanOpenDrains(state);
   return state.Finish();
 }
 

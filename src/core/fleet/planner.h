@@ -11,14 +11,15 @@
 // compared with `size`, members with `size + surge`. Ready is registered and healthy.
 //
 // One pass:
-//   1. verdicts (verdict.h); what leaves without the brake leaves: spot notices, VMs that never
-//      registered, dead ones whose stream is down, orders whose budget is free
-//   2. slots above size: victims; drains are revoked before anything is created
-//   3. forced expiry whose gate is open, then what the brake lets go of dead and unhealthy ones;
-//      those that stay are members again, and may be victims
-//   4. the rotation: advance the open one, or start one
-//   5. create the difference, as places, surge and back-off allow; the rest becomes holds
-//   6. replan_at
+//   1. verdicts (verdict.h); orders; drains that are over; what leaves without the brake leaves: spot notices, VMs that
+//      never registered, dead ones whose stream is down
+//   2. slots above size: victims, as many as are needed even if everything doomed leaves
+//   3. forced expiry whose gate is open, then dead ones as the brake allows
+//   4. empty slots: drains are revoked, then instances created, as places, surge and back-off allow
+//   5. unhealthy ones and orders with a drain, each with its replacement, as the brake allows; then
+//      victims once more, now also among those that had to stay
+//   6. the rotation: advance the open one, or start one; expiry of on-demand instances
+//   7. everything else that is due becomes a hold; replan_at
 //
 // Guarantees, each held by a test:
 //   1. A plan never raises members above size + surge.
@@ -28,7 +29,8 @@
 //   4. One rotation per group at a time.
 //   5. One "not found" destroys nothing.
 //   6. On-demand and claimed instances change no count and are no victims.
-//   7. Planning twice gives the same actions; planning after applying them gives none.
+//   7. Planning twice gives the same actions; planning after applying them gives none (but mass
+//      silence is judged anew: who leaves changes the share of silent agents).
 //   8. The result does not depend on the order of instances.
 //   9. An open intent is never contradicted.
 //   and: between now and replan_at the actions stay the same; the brake's budgets are never
@@ -46,8 +48,13 @@
 //     every other member is healthy, with the same exceptions.
 //   - Revoking needs an empty slot, not a memory that `size` rose: when a replacement dies while
 //     the old one drains, the old one comes back. It must be healthy and not named for removal.
+//   - An empty slot is filled before an unhealthy instance is drained, also where that costs the
+//     last place for a creation (I-22 before the order of priorities).
+//   - Forced expiry without a replacement takes one instance; the next waits until its slot is full.
 //   - While class no-registration has failed, "one creation at a time" means one unregistered
-//     member at a time.
+//     member at a time. It is reset only by an instance that registered after the failure.
+//   - An accepted deletion that waits for the brake counts as a member, but is no reason to choose
+//     another victim.
 //   - A creation that came to nothing in this very plan blocks creations of the same plan: its
 //     back-off begins with it.
 //   - Before the first complete listing of the provider nothing is deleted and only spot notices

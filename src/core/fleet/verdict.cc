@@ -60,7 +60,8 @@ Verdict Dead(const InstanceView& instance, const Death& death) {
   Verdict verdict{.kind = VerdictKind::kDead,
                   .reason = death.reason,
                   .priority = kHealthPriority,
-                  .counted = death.counted};
+                  .counted = death.counted,
+                  .lifeless = true};
   if (!IsRegistered(instance) && instance.care == Care::kManaged) {
     verdict.failure = FailureClass::kNoRegistration;
   }
@@ -83,7 +84,8 @@ std::optional<Verdict> JudgeOrder(const InstanceView& instance, const GroupView&
   Verdict verdict{.kind = VerdictKind::kOrdered,
                   .priority = kFirstPriority,
                   .counted = counts,
-                  .ordered = true};
+                  .ordered = true,
+                  .lifeless = death.dead};
   if (instance.deletion) {
     verdict.reason = instance.deletion->reason;
     verdict.ordered = instance.deletion->ordered;

@@ -41,6 +41,7 @@ struct Verdict {
   int priority = 5;
   bool counted = false;  // In the brake, when it leaves for this reason.
   bool ordered = false;
+  bool lifeless = false;  // The provider says that it is dead: there is nothing to drain.
   std::optional<FailureClass> failure = std::nullopt;
   // Something that the verdict waits for, or that keeps it from being worse.
   std::optional<Hold> hold = std::nullopt;

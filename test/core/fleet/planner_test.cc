@@ -387,7 +387,7 @@ TEST(PlannerTest, ForcedExpiryTakesOverTheReplacementOfAQuietRotation) {
   EXPECT_THAT(Short(PlanNow(view)), ElementsAre("drain 1 forced-expiry", "create for 1"));
   // A ready replacement belongs to the rotation that it was made for.
   view.instances[3] = Replacing(Healthy(4), 2);
-  EXPECT_THAT(Short(PlanNow(view)), ElementsAre("drain 2 config-drift"));
+  EXPECT_THAT(Short(PlanNow(view)), ElementsAre("create for 1", "drain 2 config-drift"));
 }
 
 TEST(PlannerTest, EligibleExpiryGoesBeforeDriftAndWaitsForAQuietGroup) {
@@ -464,6 +464,15 @@ TEST(PlannerTest, WhileCreationsFailAnUnhealthyOneWaitsForAProvisionedReplacemen
   EXPECT_THAT(ShortHolds(PlanNow(view)), ElementsAre("waiting-replacement 1"));
   view.instances.back() = Replacing(Provisioned(3), 1);
   EXPECT_THAT(Short(PlanNow(view)), ElementsAre("drain 1 unhealthy"));
+}
+
+TEST(PlannerTest, WhileCreationsFailAnOrderWithADrainWaitsForAProvisionedReplacement) {
+  GroupView view = GroupOf(1, {Ordered(Healthy(1), Duration::Seconds(40))});
+  Prng prng(1);
+  view.creation.backoff.OnFailure(FailureClass::kCapacity, "none left", At(kNow - 100), prng);
+  EXPECT_THAT(Short(PlanNow(view)), ElementsAre("create for 1"));
+  view.instances.push_back(Replacing(Provisioned(2), 1));
+  EXPECT_THAT(Short(PlanNow(view)), ElementsAre("drain 1 requested"));
 }
 
 // ---- drains ------------------------------------------------------------------------------------

@@ -209,9 +209,9 @@ void World::ChangeSpec() {
     case 4: spec.drain_timeout = Duration::Seconds(prng_.Between(0, 3) * 20); break;
     case 5: spec.size_ordered = !spec.size_ordered; break;
     case 6:
-      spec.expiry = {.eligible_age = Duration::Seconds(prng_.Between(0, 2) * 150),
-                     .forced_age = Duration::Seconds(prng_.Between(0, 2) * 400),
-                     .ondemand_age = Duration::Seconds(prng_.Between(0, 2) * 200)};
+      spec.expiry = {.eligible_age = Duration::Seconds(prng_.Between(0, 2) * 60),
+                     .forced_age = Duration::Seconds(prng_.Between(0, 2) * 90),
+                     .ondemand_age = Duration::Seconds(prng_.Between(0, 2) * 60)};
       break;
     default:
       view_.restraint =
