@@ -12,7 +12,7 @@ tool (
 	google.golang.org/protobuf/cmd/protoc-gen-go
 )
 
-require google.golang.org/grpc/cmd/protoc-gen-go-grpc v1.6.0 // indirect
+require google.golang.org/grpc/cmd/protoc-gen-go-grpc v1.6.1 // indirect
 
 require (
 	golang.org/x/net v0.48.0 // indirect
