@@ -349,16 +349,17 @@ bool H2Session::CountFrame(const FrameHead& head) {
 }
 
 bool H2Session::CountPing() {
+  const Instant former = std::exchange(last_ping_, now_);
+  // grpc-go, on either side, probes the bandwidth with one PING per DATA frame that it receives:
+  // our own sending bounds them, and a busy watch must not be taken for a flood.
+  if (std::exchange(ping_free_, false)) {
+    ping_strikes_ = 0;
+    return true;
+  }
   CountRate(Rate::kPing, 1, now_);
   if (closing_) return false;
   if (side_ == H2Side::kClient) return true;
-  if (ping_free_) {
-    ping_strikes_ = 0;
-    ping_free_ = false;
-  } else if (now_ - last_ping_ < kPingSpacing) {
-    ++ping_strikes_;
-  }
-  last_ping_ = now_;
+  if (now_ - former < kPingSpacing) ++ping_strikes_;
   if (ping_strikes_ <= kMaxPingStrikes) return true;
   Exceeded("h2_ping_strikes", H2Code::kEnhanceYourCalm, "too_many_pings");
   return false;

@@ -139,6 +139,17 @@ TEST_F(RawServerTest, PingsThatAreSpacedOrAnsweredByTrafficAreNoStrikes) {
   EXPECT_EQ(Goaway().first, -1) << Goaway().second;
 }
 
+TEST_F(RawServerTest, APingForEachMessageIsNoFloodHoweverManyTheyAre) {
+  Request(1, test::RequestFields("/t/hold"));
+  for (int i = 0; i < 1'000; ++i) {
+    server_.Send(1, test::Message("x"), ServerSession::Queue::kBelow, now_);
+    // As grpc-go does for every DATA frame that it receives.
+    Write({.type = FrameType::kWindowUpdate, .payload = std::string("\0\0\0\6", 4)});
+    Write({.type = FrameType::kPing, .payload = std::string(8, 'x')});
+    ASSERT_EQ(Goaway().first, -1) << i << ": " << Goaway().second;
+  }
+}
+
 TEST_F(RawServerTest, ManyResetsEndTheConnection) {
   for (std::uint32_t i = 0; i < 200; ++i) {
     Request(2 * i + 1, test::RequestFields("/t/hold"));

@@ -49,6 +49,34 @@ TEST_F(RpcSocketTest, AUnaryCallKnowsItsCallerAndIsAnswered) {
   EXPECT_TRUE(handlers_[0]->half_closed == false) << "finished before";
 }
 
+TEST_F(RpcSocketTest, ADialerCallsFromTheAddressThatItWasGiven) {
+  const RpcAddress address = Open(RpcPort::kAgent);
+  SocketRpcDialer elsewhere({.loop = loop_, .methods = test::Methods(), .call_from = "127.0.0.9"});
+  RpcChannelState state = RpcChannelState::kIdle;
+  const auto channel =
+      elsewhere.Dial({.address = address, .tls = ClientMaterial(Who::kAgent)},
+                     {.state = [&](RpcChannelState now, const Status&) { state = now; }});
+  channel->Connect();
+  ASSERT_TRUE(Until([&] { return state == RpcChannelState::kReady; }));
+  const auto call = channel->Start(kUnary, {}, {});
+  call->Send(Text("hello"));
+  ASSERT_TRUE(Until([&] { return handlers_.size() == 1; }));
+  EXPECT_EQ(handlers_[0]->call->info().peer.address.host, "127.0.0.9");
+}
+
+TEST_F(RpcSocketTest, ADialerSaysThatItsOwnAddressIsNone) {
+  const RpcAddress address = Open(RpcPort::kAgent);
+  SocketRpcDialer nowhere({.loop = loop_, .methods = test::Methods(), .call_from = "nowhere"});
+  std::optional<Status> gone;
+  const auto channel = nowhere.Dial({.address = address, .tls = ClientMaterial(Who::kAgent)},
+                                    {.state = [&](RpcChannelState now, const Status& why) {
+                                      if (now == RpcChannelState::kGone) gone = why;
+                                    }});
+  channel->Connect();
+  ASSERT_TRUE(Until([&] { return gone.has_value(); }));
+  EXPECT_EQ(gone->error().code, Code::kUnavailable);
+}
+
 TEST_F(RpcSocketTest, StreamsCarryMoreThanTheirWindowsBothWays) {
   TestClient& client = Ready(Open(RpcPort::kAgent), Who::kAgent);
   TestCall& call = Start(client, kEcho);
