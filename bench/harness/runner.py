@@ -1,6 +1,7 @@
 """Runs sides alternately and writes one JSON line per run (rules M1, M2, M6, M12)."""
 
 import json
+import pathlib
 import platform
 import subprocess
 import sys
@@ -25,7 +26,7 @@ def machine_facts():
                                   check=False).stdout.strip().split("\n")[0]
         except OSError:
             return ""
-    cpu = next((line.partition(":")[2].strip() for line in open("/proc/cpuinfo", encoding="utf-8")
+    cpu = next((line.partition(":")[2].strip() for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines()
                 if line.startswith("model name")), platform.machine())
     return {"kernel": platform.release(), "cpu": cpu, "compiler": tell("g++", "--version"),
             "go": tell("go", "version"), "commit": tell("git", "-C", str(ROOT), "rev-parse", "--short=12", "HEAD")}
