@@ -100,7 +100,7 @@ void Generator::AnswerNow() {
   answer_(line);
 }
 
-// --- Agents ---------------------------------------------------------------------------------------
+// --- Agents --------------------------------------------------------------------------------------
 
 void Generator::Join(std::uint64_t count, std::uint64_t rate) {
   const std::size_t first = next_token_;
@@ -190,7 +190,7 @@ void Generator::Settle(std::uint64_t seconds) {
                                  [this] { AnswerNow(); });
 }
 
-// --- Operators ------------------------------------------------------------------------------------
+// --- Operators -----------------------------------------------------------------------------------
 
 void Generator::Operators(std::uint64_t per_tenant) {
   operator_joins_.resize(setup_.operator_tokens.size());

@@ -1,5 +1,5 @@
-// Generator: the load of the benchmarks, on one thread: agents, joiners and operators that a harness
-// commands by lines. Every command is answered by one JSON object on one line, with "command" and
+// Generator: the load of the benchmarks, on one thread: agents, joiners and operators that a
+// harness commands by lines. Every command is answered by one JSON object on one line, with "command" and
 // "error" (empty when it did what it was told):
 //
 //   join COUNT RATE          the next COUNT tokens join, RATE per second by a fixed schedule
@@ -51,7 +51,7 @@ class Generator final {
 
   Generator(Setup setup, Answer answer);
 
-  // One command; the next may come when this one was answered. What is wrong with it is answered too.
+  // One command; the next may come when this one was answered. What is wrong with it is answered.
   void Obey(std::string_view line);
 
  private:

@@ -1,7 +1,7 @@
 // Histogram: latencies to three digits, in bounded memory, whatever their number.
 //
-// Whole microseconds. Values below 2,048 are exact; above, each power of two has 1,024 steps, so that
-// a value is told at most 0.1 % too high. Latencies beyond 2^36 us (19 hours) count as that.
+// Whole microseconds. Values below 2,048 are exact; above, each power of two has 1,024 steps, so
+// that a value is told at most 0.1 % too high. Latencies beyond 2^36 us (19 hours) count as that.
 #pragma once
 
 #include <cstddef>

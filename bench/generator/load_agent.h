@@ -1,5 +1,5 @@
-// LoadAgent: one agent as a server sees it: a connection with three streams that answers patches and
-// key requests, reports when told to, and comes back when it was lost.
+// LoadAgent: one agent as a server sees it: a connection with three streams that answers patches
+// and key requests, reports when told to, and comes back when it was lost.
 //
 // It comes back as an agent does: after uniform(0, 1 s), then 0.5 s x 2^n with jitter, at most 2 s.
 #pragma once
@@ -49,8 +49,8 @@ class LoadAgent final {
   void Connect(std::function<void()> ready);
   // False when it is not connected, or the send queue is full.
   bool Report();
-  // A unary call without effect on the same connection; `done` runs at its good end. What was reported
-  // before has been taken by then. False when it is not connected or still waits for another.
+  // A unary call without effect on the same connection; `done` runs at its good end. What was
+  // reported before has been taken by then. False when it is not connected or still waits for another.
   bool Probe(std::function<void()> done);
 
   [[nodiscard]] bool up() const { return up_; }

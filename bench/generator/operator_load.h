@@ -1,5 +1,5 @@
-// LoadOperator: one operator's connection: upserts one at a time, a watch whose events it times, and
-// the list that tells whether an update was lost.
+// LoadOperator: one operator's connection: upserts one at a time, a watch whose events it times,
+// and the list that tells whether an update was lost.
 #pragma once
 
 #include <cstdint>

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <fstream>
 #include <functional>
+#include <future>
 #include <iterator>
 #include <map>
 #include <utility>
@@ -136,14 +137,18 @@ class LeaderForwarder::Pump final {
   [[nodiscard]] std::uint16_t Port(Service service) const { return listeners_.at(service).port(); }
   [[nodiscard]] std::size_t connections() const { return connections_; }
 
-  // From any thread.
-  void SetLeader(std::optional<Leader> leader) {
-    loop_.Post([this, leader = std::move(leader)] {
-      if (leader == leader_) return;
-      leader_ = leader;
-      joints_.clear();
-      connections_ = 0;
+  // From another thread; in force when it returns.
+  void SetLeader(const std::optional<Leader>& leader) {
+    std::promise<void> applied;
+    loop_.Post([&] {
+      if (leader != leader_) {
+        leader_ = leader;
+        joints_.clear();
+        connections_ = 0;
+      }
+      applied.set_value();
     });
+    applied.get_future().wait();
   }
 
  private:

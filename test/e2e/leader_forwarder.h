@@ -1,16 +1,16 @@
 // LeaderForwarder: what stands in front of the servers of a shard where the provider offers no
 // leader network: three loopback ports that never change, each forwarded to the acting leader.
 //
-// Servers are found through the file that each writes when it becomes acting (--addresses-file), and
-// the leader among them by asking /leader/health; of several that say yes the highest epoch counts.
+// Servers are found through the file that each writes when it becomes acting (--addresses-file),
+// and the leader among them by asking /leader/health; of several that say yes the highest epoch counts.
 // It looks every 50 ms.
 //
 //   LeaderForwarder forwarder({"s1/addresses.json", "s2/addresses.json"});
 //   ... forwarder.Address(LeaderForwarder::kAgent) ... forwarder.WaitForLeader(limit) ...
 //
 // Guarantees, each held by leader_forwarder_test:
-//   - a connection goes to the server that was leader when it was accepted, byte for byte both ways,
-//     half-closes included
+//   - a connection goes to the server that was leader when it was accepted, byte for byte both
+//     ways, half-closes included
 //   - without a leader a connection is closed at once
 //   - connections to a server that is no longer the leader are closed
 //   - files that do not exist, are cut or tell nonsense are passed over

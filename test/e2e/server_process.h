@@ -1,6 +1,6 @@
 // ServerProcess: one nstance-server as a process of its own, from its start to its exit code.
 //
-//   ServerProcess server({.program = ..., .id = "s1", .shard = "local-a", .bucket = ..., .folder = ...});
+//   ServerProcess server({.program = ..., .id = "s1", .shard = ..., .bucket = ..., .folder = ...});
 //   ASSERT_TRUE(server.Start().has_value());
 //   ASSERT_TRUE(server.WaitUntilReady(loop, Duration::Seconds(30))) << server.OutputTail();
 //
@@ -8,6 +8,8 @@
 // when the object goes; agents that the local provider started live on in their own sessions, as
 // they should (see E2eCluster).
 #pragma once
+
+#include <signal.h>
 
 #include <cstdint>
 #include <memory>
