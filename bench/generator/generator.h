@@ -1,6 +1,6 @@
 // Generator: the load of the benchmarks, on one thread: agents, joiners and operators that a
-// harness commands by lines. Every command is answered by one JSON object on one line, with "command" and
-// "error" (empty when it did what it was told):
+// harness commands by lines. Every command is answered by one JSON object on one line, with
+// "command" and "error" (empty when it did what it was told):
 //
 //   join COUNT RATE          the next COUNT tokens join, RATE per second by a fixed schedule
 //   connect RATE             agents that have joined and are not connected yet, RATE per second

@@ -50,7 +50,8 @@ class LoadAgent final {
   // False when it is not connected, or the send queue is full.
   bool Report();
   // A unary call without effect on the same connection; `done` runs at its good end. What was
-  // reported before has been taken by then. False when it is not connected or still waits for another.
+  // reported before has been taken by then. False when it is not connected or still waits for
+  // another.
   bool Probe(std::function<void()> done);
 
   [[nodiscard]] bool up() const { return up_; }

@@ -2,8 +2,8 @@
 // leader network: three loopback ports that never change, each forwarded to the acting leader.
 //
 // Servers are found through the file that each writes when it becomes acting (--addresses-file),
-// and the leader among them by asking /leader/health; of several that say yes the highest epoch counts.
-// It looks every 50 ms.
+// and the leader among them by asking /leader/health; of several that say yes the highest epoch
+// counts. It looks every 50 ms.
 //
 //   LeaderForwarder forwarder({"s1/addresses.json", "s2/addresses.json"});
 //   ... forwarder.Address(LeaderForwarder::kAgent) ... forwarder.WaitForLeader(limit) ...
