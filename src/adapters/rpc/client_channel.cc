@@ -1,5 +1,6 @@
 #include "adapters/rpc/client_channel.h"
 
+#include <arpa/inet.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
@@ -23,12 +24,28 @@ std::string Authority(const RpcAddress& address) {
             : fmt::format("{}:{}", address.host, address.port);
 }
 
+// Leaves the port to connect(), so that each address has all ports towards each server. False with
+// errno set.
+bool CallFrom(int socket, const std::string& host) {
+  if (host.empty()) return true;
+  sockaddr_in from{};
+  from.sin_family = AF_INET;
+  const int one = 1;
+  if (inet_pton(AF_INET, host.c_str(), &from.sin_addr) != 1) {
+    errno = EINVAL;
+    return false;
+  }
+  return setsockopt(socket, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &one, sizeof(one)) == 0 &&
+         bind(socket, reinterpret_cast<const sockaddr*>(&from), sizeof(from)) == 0;
+}
+
 }  // namespace
 
 ClientChannel::ClientChannel(const RpcDialerSetup& setup, RpcTarget target, RpcChannelEvents events)
     : loop_(setup.loop),
       methods_(setup.methods),
       source_(setup.source),
+      call_from_(setup.call_from),
       target_(std::move(target)),
       authority_(Authority(target_.address)),
       events_(std::move(events)) {}
@@ -86,7 +103,7 @@ void ClientChannel::ConnectNext() {
         ::socket(address.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
     const int one = 1;
     if (socket.valid()) setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
-    if (!socket.valid() ||
+    if (!socket.valid() || !CallFrom(socket.get(), call_from_) ||
         (connect(socket.get(), reinterpret_cast<const sockaddr*>(&address.storage), address.size) !=
              0 &&
          errno != EINPROGRESS)) {

@@ -89,6 +89,7 @@ class ClientChannel final : public std::enable_shared_from_this<ClientChannel>,
   RealLoop& loop_;
   std::span<const RpcMethod> methods_;
   InputSource source_;
+  std::string call_from_;
   RpcTarget target_;
   std::string authority_;
   RpcChannelEvents events_;

@@ -7,6 +7,8 @@
 
 #include <memory>
 #include <span>
+#include <string>
+#include <utility>
 
 #include "adapters/real_loop/real_loop.h"
 #include "base/input_probe.h"
@@ -19,11 +21,14 @@ struct RpcDialerSetup {
   RealLoop& loop;
   std::span<const RpcMethod> methods;  // Outlives the channels.
   InputSource source = {};
+  // A literal IPv4 address of this machine to call from; empty: the kernel's choice. Load that
+  // stands for many machines spreads over 127.0.0.0/8.
+  std::string call_from = {};
 };
 
 class SocketRpcDialer final : public RpcDialer {
  public:
-  explicit SocketRpcDialer(RpcDialerSetup setup) : setup_(setup) {}
+  explicit SocketRpcDialer(RpcDialerSetup setup) : setup_(std::move(setup)) {}
   [[nodiscard]] std::unique_ptr<RpcChannel> Dial(RpcTarget target,
                                                  RpcChannelEvents events) override;
 
