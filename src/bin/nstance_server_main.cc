@@ -60,31 +60,32 @@ int Validate(const std::string& path) {
 }
 
 ServerFactories Factories(RealLoop& loop, const ShardId& shard) {
-  return {.provider = [&loop, shard](const config::Config& config)
-              -> Result<std::unique_ptr<Provider>> {
-            const auto* local = std::get_if<config::LocalOptions>(&config.server.provider.options);
-            if (local == nullptr) {
-              return nstance::Fail(Error{.code = Code::kUnimplemented,
-                                         .message = "server.provider.kind: this build has `local`"});
-            }
-            ASSIGN_OR_RETURN(auto provider,
-                             LocalProvider::Open(loop, {.local = *local,
-                                                        .cluster = config.server.cluster_id,
-                                                        .shard = shard,
-                                                        .keeper_command = {"/proc/self/exe",
-                                                                           "local-keeper"}}));
-            return provider;
-          },
-          .key_source = [&loop](const config::EncryptionKey& key)
-              -> Result<std::unique_ptr<KeySource>> {
-            if (key.provider == config::KeyProvider::kEnv) {
-              return std::make_unique<EnvironmentKeySource>(loop, key.source);
-            }
-            if (key.provider == config::KeyProvider::kFile) {
-              return std::make_unique<FileKeySource>(loop, key.source);
-            }
-            return nstance::Fail(InvalidArgument("encryption_key: this build has env and file"));
-          }};
+  return {
+      .provider = [&loop,
+                   shard](const config::Config& config) -> Result<std::unique_ptr<Provider>> {
+        const auto* local = std::get_if<config::LocalOptions>(&config.server.provider.options);
+        if (local == nullptr) {
+          return nstance::Fail(Error{.code = Code::kUnimplemented,
+                                     .message = "server.provider.kind: this build has `local`"});
+        }
+        ASSIGN_OR_RETURN(
+            auto provider,
+            LocalProvider::Open(loop, {.local = *local,
+                                       .cluster = config.server.cluster_id,
+                                       .shard = shard,
+                                       .keeper_command = {"/proc/self/exe", "local-keeper"}}));
+        return provider;
+      },
+      .key_source =
+          [&loop](const config::EncryptionKey& key) -> Result<std::unique_ptr<KeySource>> {
+        if (key.provider == config::KeyProvider::kEnv) {
+          return std::make_unique<EnvironmentKeySource>(loop, key.source);
+        }
+        if (key.provider == config::KeyProvider::kFile) {
+          return std::make_unique<FileKeySource>(loop, key.source);
+        }
+        return nstance::Fail(InvalidArgument("encryption_key: this build has env and file"));
+      }};
 }
 
 int Run(const ServerCommandLine& line) {
@@ -110,22 +111,33 @@ int Run(const ServerCommandLine& line) {
   int exit_code = 0;
   AddressesFile addresses(line.addresses_file);
   const ShardId shard = *ShardId::Parse(line.shard);
-  ServerProcess server({.loop = loop, .store = (*parts)->store(), .http = http, .cache = cache,
-                        .random = random, .metrics = registry, .probe = probe, .log = log,
-                        .rpc = rpc, .factories = Factories(loop, shard)},
-                       {.id = line.id, .shard = shard, .bind = line.bind,
-                        .advertise = line.advertise, .advertise_host = line.advertise_host},
-                       {.ended =
-                            [&](int code) {
-                              exit_code = code;
-                              loop.Stop();
-                            },
-                        .acting =
-                            [&](std::int64_t epoch, const std::map<RpcPort, RpcAddress>& open) {
-                              const Status written = addresses.Write(epoch, open);
-                              if (!written) log.Error("addresses file", {{"error", written.error()}});
-                            },
-                        .more_metrics = [&rpc](auto done) { return rpc.TakeMetrics(std::move(done)); }});
+  ServerProcess server(
+      {.loop = loop,
+       .store = (*parts)->store(),
+       .http = http,
+       .cache = cache,
+       .random = random,
+       .metrics = registry,
+       .probe = probe,
+       .log = log,
+       .rpc = rpc,
+       .factories = Factories(loop, shard)},
+      {.id = line.id,
+       .shard = shard,
+       .bind = line.bind,
+       .advertise = line.advertise,
+       .advertise_host = line.advertise_host},
+      {.ended =
+           [&](int code) {
+             exit_code = code;
+             loop.Stop();
+           },
+       .acting =
+           [&](std::int64_t epoch, const std::map<RpcPort, RpcAddress>& open) {
+             const Status written = addresses.Write(epoch, open);
+             if (!written) log.Error("addresses file", {{"error", written.error()}});
+           },
+       .more_metrics = [&rpc](auto done) { return rpc.TakeMetrics(std::move(done)); }});
   LoopHttpServer pages(loop);
   const config::Address health =
       line.bind.health_addr.value_or(config::Address{.host = {}, .port = 8990});

@@ -24,8 +24,8 @@ class FileParts final : public ServerStore {
 class S3Parts final : public ServerStore {
  public:
   S3Parts(RealLoop& loop, HttpClient& http)
-      : credentials_(
-            {.loop = loop, .http = http, .environment = cloud::Environment::OfProcess()}) {}
+      : credentials_({.loop = loop, .http = http, .environment = cloud::Environment::OfProcess()}) {
+  }
   [[nodiscard]] ObjectStore& store() override { return *store_; }
   aws::AwsCredentials credentials_;
   std::unique_ptr<s3::S3Store> store_;
@@ -55,16 +55,17 @@ Result<std::unique_ptr<ServerStore>> OpenServerStore(const ServerCommandLine& li
     auto parts = std::make_unique<S3Parts>(loop, http);
     ASSIGN_OR_RETURN(
         parts->store_,
-        s3::S3Store::Make({.loop = loop, .http = http, .credentials = parts->credentials_,
-                           .prng = Prng(1)},
-                          s3::WithEnvironment({.bucket = line.bucket}, environment)));
+        s3::S3Store::Make(
+            {.loop = loop, .http = http, .credentials = parts->credentials_, .prng = Prng(1)},
+            s3::WithEnvironment({.bucket = line.bucket}, environment)));
     return parts;
   }
   auto parts = std::make_unique<GcsParts>(loop, http);
-  ASSIGN_OR_RETURN(parts->store_,
-                   gcs::GcsStore::Make({.loop = loop, .http = http,
-                                        .credentials = parts->credentials_, .prng = Prng(1)},
-                                       gcs::WithEnvironment({.bucket = line.bucket}, environment)));
+  ASSIGN_OR_RETURN(
+      parts->store_,
+      gcs::GcsStore::Make(
+          {.loop = loop, .http = http, .credentials = parts->credentials_, .prng = Prng(1)},
+          gcs::WithEnvironment({.bucket = line.bucket}, environment)));
   return parts;
 }
 

@@ -73,8 +73,8 @@ Status CheckJoinerIpv6(std::string_view text, Loopback loopback) {
     return std::ranges::all_of(std::span(bytes).first(count), [](auto b) { return b == 0; });
   };
   const bool is_loopback = zeros(15) && bytes[15] == 1;
-  const bool mapped = zeros(10) && ((bytes[10] == 0xff && bytes[11] == 0xff) ||
-                                    (bytes[10] == 0 && bytes[11] == 0));
+  const bool mapped =
+      zeros(10) && ((bytes[10] == 0xff && bytes[11] == 0xff) || (bytes[10] == 0 && bytes[11] == 0));
   const bool link_local = bytes[0] == 0xfe && (bytes[1] & 0xc0U) == 0x80;
   const bool refused = (mapped && !is_loopback) || link_local || bytes[0] == 0xff ||
                        (is_loopback && loopback == Loopback::kRefused);

@@ -29,7 +29,7 @@ namespace nstance {
 
 struct CertificateLogName {
   TenantId tenant;
-  Timestamp at;  // Whole milliseconds count.
+  Timestamp at;         // Whole milliseconds count.
   std::string subject;  // The CN: an instance id, a cluster id or an operator's id.
 };
 // REQUIRES: the subject is a name or an id.

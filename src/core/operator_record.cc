@@ -11,9 +11,9 @@ namespace nstance {
 namespace {
 
 constexpr std::array<std::string_view, 14> kKnown = {
-    "cert_serial", "client_id",     "cluster_id",    "expires_at", "generation",
-    "public_key",  "public_key_pem", "registered_at", "registered_by", "renewed_at",
-    "nonce_sha256", "tenant",       "write_id",      "checksum"};
+    "cert_serial",  "client_id",      "cluster_id",    "expires_at",    "generation",
+    "public_key",   "public_key_pem", "registered_at", "registered_by", "renewed_at",
+    "nonce_sha256", "tenant",         "write_id",      "checksum"};
 
 Error Corrupt(const Error& error) {
   return {.code = Code::kDataLoss, .message = "corrupt operator record: " + error.message};

@@ -497,7 +497,8 @@ class Rivals {
     Prng& prng = world.scheduler.prng();
     for (int i = 0; i < changes; ++i) {
       const auto size = prng.Between(0, 100);
-      const std::string group = "g" + std::to_string(prng.Below(4));
+      // A group of its own: of two changes of one group in one write only the later shows.
+      const std::string group = "g" + std::to_string(next_group++);
       leader.source->Upsert(
           {.tenant = DefaultTenant(), .key = Group(group), .request = Sized(size)},
           [this, size, group](const Result<GroupAnswer>& answer) {
@@ -524,6 +525,7 @@ class Rivals {
   test::World world;
   std::int64_t highest = 0;
   int confirmed = 0;
+  int next_group = 0;
   std::vector<std::string> history;
 };
 

@@ -9,9 +9,10 @@
 //   no-registration | as the first                         | an instance healthy for 1 min that
 //                   |                                      | registered after the last failure
 //
-// (An older member that goes on being healthy proves nothing about new ones: if it did, a broken image
-// would be tried without any pause.) While any class is not reset, the group tries one creation at a time. The state is kept in memory
-// only: a new leader rebuilds what it can from the failures in records (OnFailure in their order).
+// (An older member that goes on being healthy proves nothing about new ones: if it did, a broken
+// image would be tried without any pause.) While any class is not reset, the group tries one
+// creation at a time. The state is kept in memory only: a new leader rebuilds what it can from the
+// failures in records (OnFailure in their order).
 #pragma once
 
 #include <array>

@@ -88,7 +88,8 @@ struct SilenceFacts {
 //
 //   share falls to 30 %                        -> over
 //   T_mass passed, another agent reported in it -> over: the verdicts stand
-//   T_mass passed, none reported                -> still held; `wants_probe`: one replacement may be
+//   T_mass passed, none reported                -> still held; `wants_probe`: one replacement may
+//   be
 //                                                 made inside surge, and its report ends it
 struct SilenceJudgement {
   bool many = false;                            // The share is above the limit.

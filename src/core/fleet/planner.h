@@ -11,7 +11,8 @@
 // compared with `size`, members with `size + surge`. Ready is registered and healthy.
 //
 // One pass:
-//   1. verdicts (verdict.h); orders; drains that are over; what leaves without the brake leaves: spot notices, VMs that
+//   1. verdicts (verdict.h); orders; drains that are over; what leaves without the brake leaves:
+//   spot notices, VMs that
 //      never registered, dead ones whose stream is down
 //   2. slots above size: victims, as many as are needed even if everything doomed leaves
 //   3. forced expiry whose gate is open, then dead ones as the brake allows
@@ -50,7 +51,8 @@
 //     the old one drains, the old one comes back. It must be healthy and not named for removal.
 //   - An empty slot is filled before an unhealthy instance is drained, also where that costs the
 //     last place for a creation (I-22 before the order of priorities).
-//   - Forced expiry without a replacement takes one instance; the next waits until its slot is full.
+//   - Forced expiry without a replacement takes one instance; the next waits until its slot is
+//     full.
 //   - While class no-registration has failed, "one creation at a time" means one unregistered
 //     member at a time. It is reset only by an instance that registered after the failure.
 //   - An accepted deletion that waits for the brake counts as a member, but is no reason to choose

@@ -29,26 +29,26 @@ void Fleet::Engine::Apply(const GroupName& group, const fleet::Plan& plan) {
 void Fleet::Engine::SubmitIntent(Entry& entry, std::optional<OpenIntent> Instance::* which,
                                  JournalChange change,
                                  std::move_only_function<void(Entry&)> durable) {
-  deps_.journal.Submit(
-      std::move(change), JournalMachine::Urgency::kNow,
-      [this, id = entry.instance.id, which,
-       durable = std::move(durable)](Result<std::string> written) mutable {
-        Entry* at = Find(id);
-        if (at == nullptr) return;
-        std::optional<OpenIntent>& open = at->instance.*which;
-        if (!written.has_value()) {
-          deps_.log.Error("an intent was refused", {{"instance", id}, {"error", written.error()}});
-          open.reset();
-          AnswerWaiters(*at, Fail(written.error()));
-          return MarkDirty(*at);
-        }
-        if (open) {
-          open->intent.id = std::move(written).value();
-          open->durable = true;
-        }
-        durable(*at);
-        MarkDirty(*at);
-      });
+  deps_.journal.Submit(std::move(change), JournalMachine::Urgency::kNow,
+                       [this, id = entry.instance.id, which,
+                        durable = std::move(durable)](Result<std::string> written) mutable {
+                         Entry* at = Find(id);
+                         if (at == nullptr) return;
+                         std::optional<OpenIntent>& open = at->instance.*which;
+                         if (!written.has_value()) {
+                           deps_.log.Error("an intent was refused",
+                                           {{"instance", id}, {"error", written.error()}});
+                           open.reset();
+                           AnswerWaiters(*at, Fail(written.error()));
+                           return MarkDirty(*at);
+                         }
+                         if (open) {
+                           open->intent.id = std::move(written).value();
+                           open->durable = true;
+                         }
+                         durable(*at);
+                         MarkDirty(*at);
+                       });
 }
 
 // --- Creation ------------------------------------------------------------------------------------

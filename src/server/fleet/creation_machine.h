@@ -139,7 +139,7 @@ class CreationMachine final {
   Record record_;
   Instant opened_at_;
   State state_ = State::kNew;
-  bool sent_ = false;      // A request may have left a process.
+  bool sent_ = false;  // A request may have left a process.
   bool unwanted_ = false;
   std::optional<Instant> unsure_since_ = std::nullopt;  // When a call with an open end ended.
   std::optional<Instant> token_good_until_ = std::nullopt;

@@ -67,11 +67,10 @@ InstanceRecord NewInstanceRecord(const NewInstance& instance, const MergedInstan
   record.phase = InstancePhase::kCreating;
   record.phase_at = terms.now;
   record.provider = terms.provider;
-  record.nonce = NonceClaims{
-      .jti = Base64UrlEncode(terms.token_id),
-      .iat = (issued - crypto::kTokenBackdate).unix_seconds(),
-      .exp = (issued + terms.token_life).unix_seconds(),
-      .config_hash = RuntimeConfigHash(config)};
+  record.nonce = NonceClaims{.jti = Base64UrlEncode(terms.token_id),
+                             .iat = (issued - crypto::kTokenBackdate).unix_seconds(),
+                             .exp = (issued + terms.token_life).unix_seconds(),
+                             .config_hash = RuntimeConfigHash(config)};
   record.replaces = instance.replaces;
   record.request_id = instance.request_id;
   return record;
@@ -96,8 +95,7 @@ crypto::RegistrationClaims TokenClaims(const InstanceRecord& record, const Token
 
 Result<bool> NeedsFetch(const InstanceRecord& record) {
   ASSIGN_OR_RETURN(const MergedInstanceConfig config, ConfigOf(record));
-  return config.userdata &&
-         config.userdata->effective_source() == config::UserDataSource::kUrl;
+  return config.userdata && config.userdata->effective_source() == config::UserDataSource::kUrl;
 }
 
 Result<RenderedCreate> RenderCreate(const InstanceRecord& record,

@@ -108,8 +108,8 @@ void CreationRun::Prepare() {
   if (stored == nullptr && !plan_.config) {
     return NotPrepared(FailedPrecondition("there is neither a record nor a configuration"));
   }
-  InstanceRecord next = {.instance_id = id_, .tenant = plan_.instance.tenant,
-                         .group = plan_.instance.group};
+  InstanceRecord next = {
+      .instance_id = id_, .tenant = plan_.instance.tenant, .group = plan_.instance.group};
   if (stored != nullptr) {
     next = *stored;
   } else {
@@ -119,8 +119,7 @@ void CreationRun::Prepare() {
   }
   const Result<MergedInstanceConfig> config = DecodeStoredConfig(next.config);
   if (!config.has_value()) return NotPrepared(FailedPrecondition(config.error().message));
-  if (config->userdata &&
-      config->userdata->effective_source() == config::UserDataSource::kUrl) {
+  if (config->userdata && config->userdata->effective_source() == config::UserDataSource::kUrl) {
     return FetchThenRender(next, *config->userdata);
   }
   Render(std::move(next), std::nullopt);
@@ -170,11 +169,8 @@ void CreationRun::NotPrepared(Error error) {
 }
 
 void CreationRun::WriteFirst(InstanceRecord record) {
-  engine_.records().Create(
-      std::move(record), RecordStore::Persist::kOnce,
-      [this](Result<StoredRecord> stored) {
-        OnRecorded(std::move(stored));
-      });
+  engine_.records().Create(std::move(record), RecordStore::Persist::kOnce,
+                           [this](Result<StoredRecord> stored) { OnRecorded(std::move(stored)); });
 }
 
 void CreationRun::OnRecorded(Result<StoredRecord> stored) {
@@ -191,9 +187,8 @@ void CreationRun::Ready() {
     return engine_.PickCreationsSoon();
   }
   const InstanceRecord& stored = *record();
-  const Duration left =
-      Timestamp::FromUnix(stored.nonce->exp) - engine_.loop().WallNow() -
-      engine_.times().registration_timeout / 2;
+  const Duration left = Timestamp::FromUnix(stored.nonce->exp) - engine_.loop().WallNow() -
+                        engine_.times().registration_timeout / 2;
   Do(machine_.Prepared(Input(), engine_.loop().Now() + left));
 }
 
@@ -235,9 +230,7 @@ void CreationRun::WriteProvisioned(const ProviderInstance& vm) {
         Adopt(record, vm, now);
         return {};
       },
-      [this](const Result<StoredRecord>& stored) {
-        OnWritten(stored);
-      });
+      [this](const Result<StoredRecord>& stored) { OnWritten(stored); });
 }
 
 void CreationRun::WriteFailed(const Error& error, fleet::FailureClass failure) {
@@ -252,16 +245,11 @@ void CreationRun::WriteFailed(const Error& error, fleet::FailureClass failure) {
             .code = std::string(fleet::Word(failure)), .message = error.message, .at = now};
         return {};
       },
-      [this](const Result<StoredRecord>& stored) {
-        OnWritten(stored);
-      });
+      [this](const Result<StoredRecord>& stored) { OnWritten(stored); });
 }
 
 void CreationRun::Bury(const Error& why) {
-  const auto done = [this](
-                        const Result<StoredRecord>& stored) {
-    OnWritten(stored);
-  };
+  const auto done = [this](const Result<StoredRecord>& stored) { OnWritten(stored); };
   const Timestamp now = engine_.loop().WallNow();
   if (record() == nullptr) {
     return engine_.records().Create(Tombstone(plan_.instance, now, why),

@@ -86,17 +86,15 @@ void DeletionRun::CallDelete() {
 
 void DeletionRun::Look() {
   const auto* entry = engine_.Find(id_);
-  call_ = engine_.provider().Get(
-      engine_.CallFor(entry->instance.tenant, engine_.request_timeout()), Target(),
-      [this](const ProviderResult<ProviderInstance>& answer) {
-        Do(machine_.Looked(Input(), answer));
-      });
+  call_ = engine_.provider().Get(engine_.CallFor(entry->instance.tenant, engine_.request_timeout()),
+                                 Target(), [this](const ProviderResult<ProviderInstance>& answer) {
+                                   Do(machine_.Looked(Input(), answer));
+                                 });
 }
 
 void DeletionRun::Bury() {
   const auto* entry = engine_.Find(id_);
-  const auto done = [this](
-                        const Result<StoredRecord>& stored) {
+  const auto done = [this](const Result<StoredRecord>& stored) {
     if (!stored.has_value()) return engine_.StepDown(stored.error());
     Do(machine_.Written(Input()));
   };

@@ -105,13 +105,12 @@ void Fleet::Engine::Revoke(Entry& entry) {
                 at->instance.revoking = false;
                 MarkDirty(*at);
               }
-              owner_.instance_event(
-                  {.instance_id = id.text(),
-                   .tenant = stored->record.tenant.text(),
-                   .provider_instance_id = stored->record.provider_instance_id,
-                   .group = stored->record.group.text(),
-                   .status = "drain_cancelled",
-                   .drain_id = drain_id});
+              owner_.instance_event({.instance_id = id.text(),
+                                     .tenant = stored->record.tenant.text(),
+                                     .provider_instance_id = stored->record.provider_instance_id,
+                                     .group = stored->record.group.text(),
+                                     .status = "drain_cancelled",
+                                     .drain_id = drain_id});
             });
       });
 }

@@ -198,8 +198,8 @@ class Fleet::Engine final {
   void TellGroup(const GroupName& group);
   void PickCreations();
   // --- apply_plan.cc
-  void SubmitIntent(Entry& entry, std::optional<OpenIntent> Instance::* which,
-                    JournalChange change, std::move_only_function<void(Entry&)> durable);
+  void SubmitIntent(Entry& entry, std::optional<OpenIntent> Instance::* which, JournalChange change,
+                    std::move_only_function<void(Entry&)> durable);
   // --- looks.cc
   void RunLooks();
   void LookSingly(Entry& entry);

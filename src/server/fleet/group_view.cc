@@ -84,8 +84,7 @@ fleet::GroupView Fleet::Engine::ViewOf(const GroupName& group) {
 void Fleet::Engine::FillSpec(const GroupName& name, fleet::GroupView& view) {
   const config::Config& config = groups_->config->config;
   const bool cached = groups_->config->origin == ConfigOrigin::kCachedCopy;
-  const bool defined =
-      name.first == DefaultTenant() || config.tenants.contains(name.first);
+  const bool defined = name.first == DefaultTenant() || config.tenants.contains(name.first);
   const MergedGroup* group = groups_->Find(name.first, name.second);
   if (!defined) {
     view.restraint = fleet::Restraint::kTenantUndefined;
@@ -126,8 +125,7 @@ void Fleet::Engine::FillCreation(const GroupName& name, fleet::GroupView& view) 
     view.creation.block = {.code = fleet::HoldCode::kUserdataUnavailable,
                            .detail = "neither the template nor the defaults have user data"};
   }
-  const std::string image =
-      MissingImage(*group->config, images_, groups_->config->config.images);
+  const std::string image = MissingImage(*group->config, images_, groups_->config->config.images);
   if (!image.empty()) {
     view.creation.block = {.code = fleet::HoldCode::kImageUnresolved,
                            .detail = fmt::format("image {} has no fallback", image)};
@@ -174,8 +172,8 @@ int Fleet::Engine::SharePlaces(const GroupName& name) {
   if (pace_.rate_limit == Duration()) return fleet::OpenLimit(pace_, OpenCreations(&name));
   std::vector<fleet::CreationDemand> demands;
   for (const auto& [group, state] : group_states_) {
-    const int wanted = group == name && !state.planned ? config::kMaxGroupSize
-                                                       : state.plan.creations_waiting;
+    const int wanted =
+        group == name && !state.planned ? config::kMaxGroupSize : state.plan.creations_waiting;
     if (wanted > 0 || group == name) demands.push_back({.group = group, .wanted = wanted});
   }
   for (fleet::CreationDemand& demand : demands) {

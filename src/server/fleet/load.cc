@@ -99,8 +99,7 @@ void Fleet::Engine::AttachIntents() {
   for (const Intent& intent : deps_.journal.journal().intents) {
     Entry* entry = Find(intent.instance_id);
     if (entry == nullptr) {
-      entry = &Insert(
-          {.id = intent.instance_id, .tenant = intent.tenant, .group = intent.group});
+      entry = &Insert({.id = intent.instance_id, .tenant = intent.tenant, .group = intent.group});
       entry->instance.created_at = fleet::MomentOf(intent.opened_at, clock);
       entry->instance.on_demand = intent.reason == "on-demand";
     }
@@ -138,8 +137,8 @@ void Fleet::Engine::BuildTable() {
       Insert(FromRecord(read));
       continue;
     }
-    deps_.log.Error("a record does not read", {{"instance", read.key.instance_id},
-                                               {"error", read.stored.error()}});
+    deps_.log.Error("a record does not read",
+                    {{"instance", read.key.instance_id}, {"error", read.stored.error()}});
     const auto vm = found.find(read.key.instance_id);
     if (vm == found.end()) continue;
     const Result<GroupKey> group = GroupKey::Parse(vm->second->group);
@@ -254,7 +253,8 @@ void Fleet::Engine::ReopenCreation(Entry& entry) {
                                           .replaces = record.replaces,
                                           .request_id = record.request_id}};
   JournalChange change = {.intent = instance.create->intent};
-  SubmitIntent(entry, &Instance::create, std::move(change), [this](Entry& at) { StartCreation(at); });
+  SubmitIntent(entry, &Instance::create, std::move(change),
+               [this](Entry& at) { StartCreation(at); });
 }
 
 void Fleet::Engine::ReopenDrain(Entry& entry) {

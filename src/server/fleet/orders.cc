@@ -39,9 +39,8 @@ void Fleet::Engine::CreateOnDemand(OnDemandRequest request, CreateDone done) {
       return done(Fail(FailedPrecondition("creation was cancelled; use a new id")));
     }
     if (!instance->on_demand || instance->group != request.group) {
-      return done(Fail(AlreadyExists(same_id
-                                         ? "the instance id is used by something else"
-                                         : "the request id was used with other content")));
+      return done(Fail(AlreadyExists(same_id ? "the instance id is used by something else"
+                                             : "the request id was used with other content")));
     }
     return done(answer(*instance));
   }
@@ -93,20 +92,20 @@ void Fleet::Engine::OpenOnDemand(OnDemandRequest request, MergedInstanceConfig c
   auto answer = std::make_shared<CreateDone>(std::move(done));
   entry.creation = std::make_unique<CreationRun>(
       *this,
-      CreationRun::Plan{
-          .instance = {.id = id,
-                       .tenant = request.tenant,
-                       .group = request.group,
-                       .on_demand = true,
-                       .subnet = subnet ? view.subnets[*subnet].id : std::string(),
-                       .request_id = request.request_id},
-          .config = std::move(config),
-          .recorded =
-              [this, id, answer](Status recorded) {
-                if (!recorded.has_value()) return (*answer)(Fail(std::move(recorded).error()));
-                (*answer)(api::CreateInstanceResponse{.instance_id = id.text(),
-                                                      .status = "pending"});
-              }},
+      CreationRun::Plan{.instance = {.id = id,
+                                     .tenant = request.tenant,
+                                     .group = request.group,
+                                     .on_demand = true,
+                                     .subnet = subnet ? view.subnets[*subnet].id : std::string(),
+                                     .request_id = request.request_id},
+                        .config = std::move(config),
+                        .recorded =
+                            [this, id, answer](Status recorded) {
+                              if (!recorded.has_value())
+                                return (*answer)(Fail(std::move(recorded).error()));
+                              (*answer)(api::CreateInstanceResponse{.instance_id = id.text(),
+                                                                    .status = "pending"});
+                            }},
       CreationMachine({.consistency_window = deps_.provider.capabilities().consistency_window,
                        .t_vis = times_.t_vis,
                        .t_intent = times_.t_intent},
@@ -127,7 +126,8 @@ void Fleet::Engine::Delete(DeleteOrder order, OrderDone done) {
     return done("deleting");
   }
   if (instance.corrupt) {
-    return done(Fail(FailedPrecondition("the record does not read: an administrator must remove it")));
+    return done(
+        Fail(FailedPrecondition("the record does not read: an administrator must remove it")));
   }
   Duration length = {};
   if (order.drain_timeout) {
@@ -189,21 +189,20 @@ void Fleet::Engine::Acknowledge(DrainAck ack, std::move_only_function<void(Statu
   if (instance.drain->intent.acked_at) return (*answer)({});
   Intent intent = instance.drain->intent;
   intent.acked_at = deps_.loop.WallNow();
-  deps_.journal.Submit({.id = intent.id,
-                        .intent = intent,
-                        .identity = JournalChange::Identity::kSame},
-                       JournalMachine::Urgency::kNow,
-                       [this, id = instance.id, acked_at = intent.acked_at,
-                        answer](const Result<std::string>& written) {
-                         if (!written.has_value()) {
-                           return (*answer)(Fail(Unavailable(written.error().message)));
-                         }
-                         if (Entry* at = Find(id); at != nullptr && at->instance.drain) {
-                           at->instance.drain->intent.acked_at = acked_at;
-                           MarkDirty(*at);
-                         }
-                         (*answer)({});
-                       });
+  deps_.journal.Submit(
+      {.id = intent.id, .intent = intent, .identity = JournalChange::Identity::kSame},
+      JournalMachine::Urgency::kNow,
+      [this, id = instance.id, acked_at = intent.acked_at,
+       answer](const Result<std::string>& written) {
+        if (!written.has_value()) {
+          return (*answer)(Fail(Unavailable(written.error().message)));
+        }
+        if (Entry* at = Find(id); at != nullptr && at->instance.drain) {
+          at->instance.drain->intent.acked_at = acked_at;
+          MarkDirty(*at);
+        }
+        (*answer)({});
+      });
 }
 
 }  // namespace nstance

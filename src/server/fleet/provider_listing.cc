@@ -15,8 +15,8 @@ void ProviderListing::OnPage(ProviderResult<ProviderPage> page) {
                 std::make_move_iterator(page->instances.end()));
   if (page->next_page_token.empty()) return Finish(std::move(found_));
   if (++pages_ > kMaxPages) {
-    return Finish(std::unexpected(
-        ProviderError{.error = Internal("the provider's listing does not end")}));
+    return Finish(
+        std::unexpected(ProviderError{.error = Internal("the provider's listing does not end")}));
   }
   NextPage(std::move(page->next_page_token));
 }

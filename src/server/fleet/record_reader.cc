@@ -31,10 +31,9 @@ void RecordReader::Fill() {
     Job job = std::move(jobs_.front());
     jobs_.pop_front();
     const ObjectKey key = job.key;
-    calls_[key] =
-        store_.Get(key, [this, job = std::move(job)](Result<Object> object) {
-          OnObject(job.key, job.record, std::move(object));
-        });
+    calls_[key] = store_.Get(key, [this, job = std::move(job)](Result<Object> object) {
+      OnObject(job.key, job.record, std::move(object));
+    });
   }
   if (listed_ && calls_.empty() && jobs_.empty()) Finish(std::move(read_));
 }

@@ -105,9 +105,9 @@ void RecordStore::Run(Lane& lane) {
     return Finish(lane, Fail(edited.error()));
   }
   if (!MayFollow(before, next.phase)) {
-    return Finish(lane, Fail(FailedPrecondition(fmt::format(
-                            "an instance that is {} cannot become {}", PhaseName(before),
-                            PhaseName(next.phase)))));
+    return Finish(lane,
+                  Fail(FailedPrecondition(fmt::format("an instance that is {} cannot become {}",
+                                                      PhaseName(before), PhaseName(next.phase)))));
   }
   if (next == lane.stored->record) return Finish(lane, *lane.stored);
   Write(lane, std::move(next));
@@ -160,10 +160,9 @@ void RecordStore::OnWritten(Lane& lane, Result<ObjectVersion> version) {
 }
 
 void RecordStore::Read(Lane& lane) {
-  lane.call = deps_.store.Get(InstanceRecordKey(options_.shard, lane.key),
-                              [this, &lane](Result<Object> object) {
-                                OnRead(lane, std::move(object));
-                              });
+  lane.call =
+      deps_.store.Get(InstanceRecordKey(options_.shard, lane.key),
+                      [this, &lane](Result<Object> object) { OnRead(lane, std::move(object)); });
 }
 
 void RecordStore::OnRead(Lane& lane, Result<Object> object) {
@@ -178,9 +177,9 @@ void RecordStore::OnRead(Lane& lane, Result<Object> object) {
   Result<InstanceRecord> record = DecodeInstanceRecord(object->bytes, lane.key);
   if (!record.has_value()) return Finish(lane, Fail(std::move(record).error()));
   if (record->epoch > deps_.leader.epoch) {
-    Error why = Aborted(fmt::format("the record of {} carries epoch {}, ours is {}",
-                                    lane.key.instance_id.text(), record->epoch,
-                                    deps_.leader.epoch));
+    Error why =
+        Aborted(fmt::format("the record of {} carries epoch {}, ours is {}",
+                            lane.key.instance_id.text(), record->epoch, deps_.leader.epoch));
     deps_.leader.step_down(why);
     return Finish(lane, Fail(Unavailable("this server no longer leads")));
   }

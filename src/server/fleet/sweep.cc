@@ -33,8 +33,8 @@ std::size_t Fleet::Engine::ExpectedVms() const {
   const Instant now = deps_.loop.Now();
   return static_cast<std::size_t>(std::ranges::count_if(entries_, [&](const auto& at) {
     const Instance& instance = at.second->instance;
-    return instance.live() && instance.vm_since &&
-           now - *instance.vm_since >= times_.t_settle && !instance.deletion_started;
+    return instance.live() && instance.vm_since && now - *instance.vm_since >= times_.t_settle &&
+           !instance.deletion_started;
   }));
 }
 
@@ -44,8 +44,8 @@ void Fleet::Engine::OnListing(ProviderResult<std::vector<ProviderInstance>> list
     deps_.log.Warning("the provider could not be listed", {{"error", listing.error().error}});
     return ScheduleSweep(std::min(gc_interval_, kSweepRetry));
   }
-  const fleet::ListingUse use = fleet::JudgeListing(
-      {.complete = true, .listed = listing->size(), .expected = ExpectedVms()});
+  const fleet::ListingUse use =
+      fleet::JudgeListing({.complete = true, .listed = listing->size(), .expected = ExpectedVms()});
   if (use == fleet::ListingUse::kUse) {
     TakeListing(*listing, begun_at);
   } else {
@@ -97,10 +97,11 @@ void Fleet::Engine::JudgeUnknown(const std::vector<const ProviderInstance*>& unk
                                  Instant begun_at) {
   std::vector<fleet::UnknownVm> vms;
   for (const ProviderInstance* vm : unknown) {
-    fleet::UnknownVm one = {.provider_id = vm->provider_instance_id,
-                            .instance_id = vm->instance_id ? vm->instance_id->text() : std::string(),
-                            .tenant = vm->tenant,
-                            .managed = vm->managed};
+    fleet::UnknownVm one = {
+        .provider_id = vm->provider_instance_id,
+        .instance_id = vm->instance_id ? vm->instance_id->text() : std::string(),
+        .tenant = vm->tenant,
+        .managed = vm->managed};
     if (vm->launched_at) one.launched_at = fleet::MomentOf(*vm->launched_at, Clock());
     vms.push_back(std::move(one));
   }
@@ -132,8 +133,8 @@ void Fleet::Engine::DeleteOrphan(const fleet::OrphanFinding& orphan) {
                  .instance = orphan.instance_id,
                  .counted = true},
                 Brake::kFree);
-  deps_.log.Warning("an orphan is deleted", {{"instance", *orphan.instance_id},
-                                             {"provider_id", orphan.provider_id}});
+  deps_.log.Warning("an orphan is deleted",
+                    {{"instance", *orphan.instance_id}, {"provider_id", orphan.provider_id}});
 }
 
 // A VM that the provider made after its creation was given up, or that outlived its deletion: seen

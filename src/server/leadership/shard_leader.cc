@@ -28,10 +28,7 @@ std::string Text(const RpcAddress& address) {
 }  // namespace
 
 ShardLeader::ShardLeader(Deps deps, Options options, Owner owner)
-    : deps_(deps),
-      options_(std::move(options)),
-      owner_(std::move(owner)),
-      facts_(options_.facts) {
+    : deps_(deps), options_(std::move(options)), owner_(std::move(owner)), facts_(options_.facts) {
   scope_.store_timeout = options_.store_timeout;
   scope_.may_start = [this](Duration bound) {
     return state_ != State::kOver && owner_.may_start(bound);
@@ -70,9 +67,8 @@ std::string_view ShardLeader::waits_for() const {
 void ShardLeader::FailWith(Error error) {
   if (state_ == State::kOver) return;
   state_ = State::kOver;
-  failing_ = deps_.loop.CallAfter({}, [this, error = std::move(error)]() mutable {
-    owner_.failed(std::move(error));
-  });
+  failing_ = deps_.loop.CallAfter(
+      {}, [this, error = std::move(error)]() mutable { owner_.failed(std::move(error)); });
 }
 
 // --- The journal ---------------------------------------------------------------------------------
@@ -124,13 +120,13 @@ void ShardLeader::TookOver(std::int64_t epoch) {
   state_ = State::kLoading;
   scope_.epoch = epoch;
   deps_.log.Info("the journal is ours", {{"epoch", epoch}});
-  issuer_ = std::make_unique<CertificateIssuer>(
-      CertificateIssuer::Deps{.loop = deps_.loop,
-                              .store = deps_.store,
-                              .random = deps_.random,
-                              .jitter = deps_.jitter,
-                              .leader = scope_},
-      CertificateIssuer::Options{.shard = options_.shard}, options_.identity);
+  issuer_ = std::make_unique<CertificateIssuer>(CertificateIssuer::Deps{.loop = deps_.loop,
+                                                                        .store = deps_.store,
+                                                                        .random = deps_.random,
+                                                                        .jitter = deps_.jitter,
+                                                                        .leader = scope_},
+                                                CertificateIssuer::Options{.shard = options_.shard},
+                                                options_.identity);
   groups_ = std::make_unique<GroupSource>(
       GroupSource::Deps{.loop = deps_.loop,
                         .store = deps_.store,
@@ -156,18 +152,18 @@ void ShardLeader::TookOver(std::int64_t epoch) {
           .seq = [this] { return journal_->journal().seq; }});
   groups_->Start();
   // A configuration in storage that is invalid or unreachable: what is in force stays.
-  auto load = Cancellable<Result<ConfigSource::Reload>>([this](
-                                                            Result<ConfigSource::Reload> reload) {
-    if (state_ != State::kLoading) return;
-    if (!reload.has_value()) {
-      deps_.log.Warning("the configuration could not be loaded", {{"error", reload.error()}});
-    }
-    if (deps_.config.current() == nullptr) {
-      return FailWith(FailedPrecondition("there is no valid configuration"));
-    }
-    config_ready_ = true;
-    MaybeOpen();
-  });
+  auto load =
+      Cancellable<Result<ConfigSource::Reload>>([this](Result<ConfigSource::Reload> reload) {
+        if (state_ != State::kLoading) return;
+        if (!reload.has_value()) {
+          deps_.log.Warning("the configuration could not be loaded", {{"error", reload.error()}});
+        }
+        if (deps_.config.current() == nullptr) {
+          return FailWith(FailedPrecondition("there is no valid configuration"));
+        }
+        config_ready_ = true;
+        MaybeOpen();
+      });
   loading_ = std::move(load.pending);
   deps_.config.LoadNow(std::move(load.call));
   MakeFleet();
@@ -190,25 +186,26 @@ void ShardLeader::MakeFleet() {
                    .server = facts_,
                    .token_key = options_.identity->nonce_key,
                    .times = options_.times},
-      FleetOwner{
-          .instance_event =
-              [this](const api::InstanceEvent& event) {
-                if (services_ != nullptr) services_->watches().OnInstanceEvent(event);
-              },
-          .group_changed =
-              [this](const TenantId& tenant, const GroupKey& group) {
-                if (services_ != nullptr) services_->watches().OnGroupChanged(tenant, group);
-              },
-          .error_event =
-              [this](const TenantId& tenant, api::ErrorEvent event) {
-                if (services_ != nullptr) services_->watches().OnError(tenant, std::move(event));
-              },
-          .identity_ended = [this](const InstanceId& id,
-                                   const Error& why) { CloseIdentity(id, why); },
-          .may_revoke_drains =
-              [this](const TenantId& tenant) {
-                return services_ == nullptr || services_->watches().AllUnderstandCancel(tenant);
-              }});
+      FleetOwner{.instance_event =
+                     [this](const api::InstanceEvent& event) {
+                       if (services_ != nullptr) services_->watches().OnInstanceEvent(event);
+                     },
+                 .group_changed =
+                     [this](const TenantId& tenant, const GroupKey& group) {
+                       if (services_ != nullptr) services_->watches().OnGroupChanged(tenant, group);
+                     },
+                 .error_event =
+                     [this](const TenantId& tenant, api::ErrorEvent event) {
+                       if (services_ != nullptr)
+                         services_->watches().OnError(tenant, std::move(event));
+                     },
+                 .identity_ended = [this](const InstanceId& id,
+                                          const Error& why) { CloseIdentity(id, why); },
+                 .may_revoke_drains =
+                     [this](const TenantId& tenant) {
+                       return services_ == nullptr ||
+                              services_->watches().AllUnderstandCancel(tenant);
+                     }});
   fleet_->Load([this](const Status& loaded) {
     if (!loaded.has_value()) return FailWith(loaded.error());
     fleet_ready_ = true;
@@ -231,18 +228,17 @@ void ShardLeader::OpenNext() {
       std::ranges::find_if(kPorts, [this](RpcPort port) { return !open_.contains(port); });
   if (next == kPorts.end()) return Act();
   const RpcPort port = *next;
-  call_ = deps_.rpc.Open({.port = port,
-                          .bind = options_.bind.at(port),
-                          .accept =
-                              [this](std::unique_ptr<RpcServerCall> call) {
-                                if (services_ != nullptr && state_ == State::kActing) {
-                                  services_->Accept(std::move(call));
-                                }
-                                // Else it goes with UNAVAILABLE.
-                              }},
-                         [this, port](const Result<RpcAddress>& address) {
-                           OnOpened(port, address);
-                         });
+  call_ =
+      deps_.rpc.Open({.port = port,
+                      .bind = options_.bind.at(port),
+                      .accept =
+                          [this](std::unique_ptr<RpcServerCall> call) {
+                            if (services_ != nullptr && state_ == State::kActing) {
+                              services_->Accept(std::move(call));
+                            }
+                            // Else it goes with UNAVAILABLE.
+                          }},
+                     [this, port](const Result<RpcAddress>& address) { OnOpened(port, address); });
 }
 
 void ShardLeader::OnOpened(RpcPort port, const Result<RpcAddress>& address) {
@@ -252,8 +248,8 @@ void ShardLeader::OnOpened(RpcPort port, const Result<RpcAddress>& address) {
     return OpenNext();
   }
   if (address.error().code != Code::kUnavailable) return FailWith(address.error());
-  deps_.log.Debug("an address cannot be bound yet", {{"port", RpcPortName(port)},
-                                                     {"error", address.error()}});
+  deps_.log.Debug("an address cannot be bound yet",
+                  {{"port", RpcPortName(port)}, {"error", address.error()}});
   retry_ = deps_.loop.CallAfter(kBindRetry, [this] {
     if (state_ == State::kOpening) OpenNext();
   });
@@ -285,25 +281,26 @@ void ShardLeader::OnPublished(const GroupsRef& groups) {
 }
 
 void ShardLeader::MakeServices() {
-  context_ = std::make_unique<ServiceContext>(ServiceContext{
-      .loop = deps_.loop,
-      .store = deps_.store,
-      .cluster_store = deps_.cluster_store,
-      .random = deps_.random,
-      .jitter = deps_.jitter,
-      .log = deps_.log.For("services"),
-      .source = {.interface = "services", .probe = &deps_.probe},
-      .leader = scope_,
-      .fleet = *fleet_,
-      .groups = *groups_,
-      .config = deps_.config,
-      .denied = deps_.denied,
-      .issuer = *issuer_,
-      .identity = options_.identity,
-      .cluster = options_.cluster,
-      .shard = options_.shard,
-      .alarm = [this](std::string_view alarm,
-                      const std::string& detail) { owner_.alarm(alarm, detail); }});
+  context_ = std::make_unique<ServiceContext>(
+      ServiceContext{.loop = deps_.loop,
+                     .store = deps_.store,
+                     .cluster_store = deps_.cluster_store,
+                     .random = deps_.random,
+                     .jitter = deps_.jitter,
+                     .log = deps_.log.For("services"),
+                     .source = {.interface = "services", .probe = &deps_.probe},
+                     .leader = scope_,
+                     .fleet = *fleet_,
+                     .groups = *groups_,
+                     .config = deps_.config,
+                     .denied = deps_.denied,
+                     .issuer = *issuer_,
+                     .identity = options_.identity,
+                     .cluster = options_.cluster,
+                     .shard = options_.shard,
+                     .alarm = [this](std::string_view alarm, const std::string& detail) {
+                       owner_.alarm(alarm, detail);
+                     }});
   services_ = std::make_unique<Services>(*context_);
 }
 

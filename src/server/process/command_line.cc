@@ -89,9 +89,8 @@ Status SetAddress(config::Advertise& addresses, std::string_view word) {
   } else if (name == "agent") {
     addresses.agent_addr = address;
   } else {
-    return Fail(InvalidArgument(
-        fmt::format("{}: the names are health, election, registration, operator, agent",
-                    Quote(name))));
+    return Fail(InvalidArgument(fmt::format(
+        "{}: the names are health, election, registration, operator, agent", Quote(name))));
   }
   return {};
 }
@@ -193,9 +192,9 @@ class Parser {
 
   [[nodiscard]] Status Check() const {
     if (line_.validate && !line_.validate_file.empty()) return {};
-    for (const auto& [flag, text] :
-         {std::pair{"--shard", &line_.shard}, {"--storage", &line_.storage},
-          {"--bucket", &line_.bucket}}) {
+    for (const auto& [flag, text] : {std::pair{"--shard", &line_.shard},
+                                     {"--storage", &line_.storage},
+                                     {"--bucket", &line_.bucket}}) {
       if (text->empty()) return Fail(InvalidArgument(fmt::format("{} is required", flag)));
     }
     if (line_.id.empty() && !line_.validate) return Fail(InvalidArgument("--id is required"));

@@ -42,8 +42,7 @@ RpcAddress ToRpc(const config::Address& address) {
 }
 
 Result<LeaseTimings> Timings(Duration renew, Duration lease, const config::Server& server) {
-  return MakeLeaseTimings(
-      {.renew = renew, .lease = lease, .store_timeout = server.store_timeout});
+  return MakeLeaseTimings({.renew = renew, .lease = lease, .store_timeout = server.store_timeout});
 }
 
 const metrics::Family& AlarmsTotal() {
@@ -105,10 +104,8 @@ void ServerProcess::OnConfig(const ConfigRef& config) {
 void ServerProcess::StartProbe() {
   if (step_ == Step::kProbe) waits_ = "the store is being probed";
   store_probe_ = std::make_unique<StoreProbeRunner>(
-      StoreProbeRunner::Deps{.loop = deps_.loop,
-                             .endpoints = {store_},
-                             .random = deps_.random,
-                             .jitter = jitter_},
+      StoreProbeRunner::Deps{
+          .loop = deps_.loop, .endpoints = {store_}, .random = deps_.random, .jitter = jitter_},
       settings_.shard.text(), [this](const StoreProbeReport& report) { OnProbe(report); });
   store_probe_->Start();
 }
@@ -185,8 +182,8 @@ void ServerProcess::LoadKey(std::size_t number) {
   key_source_ = std::move(source).value();
   call_ = key_source_->Load([this, number](Result<crypto::EncryptionKey> found) {
     if (!found.has_value()) {
-      return Fatal(kExitFatal, fmt::format("{}: {}", key_source_->Description(),
-                                           found.error().message));
+      return Fatal(kExitFatal,
+                   fmt::format("{}: {}", key_source_->Description(), found.error().message));
     }
     keys_found_.push_back(std::move(found).value());
     LoadKey(number + 1);
@@ -228,8 +225,8 @@ void ServerProcess::StartKeys() {
                         .random = deps_.random,
                         .jitter = jitter_,
                         .log = deps_.log.For("keys")},
-      ClusterKeys::Options{.machine = {.subject = std::move(subject),
-                                       .ca_life = config.certificates.ca.ttl}},
+      ClusterKeys::Options{
+          .machine = {.subject = std::move(subject), .ca_life = config.certificates.ca.ttl}},
       ClusterKeys::Owner{
           .ready = [this](ClusterIdentityRef identity) { OnKeys(std::move(identity)); },
           .failed = [this](const Error& why) { Fatal(kExitFatal, why.message); },
@@ -274,17 +271,16 @@ std::map<RpcPort, RpcAddress> ServerProcess::Advertised() const {
                           const std::optional<config::Address>& config,
                           const config::Address& bind) {
     config::Address address = flag ? *flag : config.value_or(bind);
-    const bool anywhere =
-        address.host.empty() || address.host == "0.0.0.0" || address.host == "::";
+    const bool anywhere = address.host.empty() || address.host == "0.0.0.0" || address.host == "::";
     if (anywhere) address.host = settings_.host.ipv4.empty() ? "127.0.0.1" : settings_.host.ipv4;
     return ToRpc(address);
   };
-  return {{RpcPort::kRegistration, choose(settings_.advertise.registration_addr,
-                                          said.registration_addr, bound.registration_addr)},
-          {RpcPort::kAgent,
-           choose(settings_.advertise.agent_addr, said.agent_addr, bound.agent_addr)},
-          {RpcPort::kOperator,
-           choose(settings_.advertise.operator_addr, said.operator_addr, bound.operator_addr)}};
+  return {
+      {RpcPort::kRegistration, choose(settings_.advertise.registration_addr, said.registration_addr,
+                                      bound.registration_addr)},
+      {RpcPort::kAgent, choose(settings_.advertise.agent_addr, said.agent_addr, bound.agent_addr)},
+      {RpcPort::kOperator,
+       choose(settings_.advertise.operator_addr, said.operator_addr, bound.operator_addr)}};
 }
 
 void ServerProcess::OnKeys(ClusterIdentityRef identity) {
@@ -311,17 +307,14 @@ void ServerProcess::OnKeys(ClusterIdentityRef identity) {
   const Status made = certificates_->Start(identity_);
   if (!made.has_value()) return Fatal(kExitFatal, made.error().message);
   denied_ = std::make_unique<DenyWatch>(
-      DenyWatch::Deps{.loop = deps_.loop,
-                      .store = store_,
-                      .log = deps_.log.For("deny"),
-                      .probe = &deps_.probe},
+      DenyWatch::Deps{
+          .loop = deps_.loop, .store = store_, .log = deps_.log.For("deny"), .probe = &deps_.probe},
       DenyWatch::Options{.key = Key("deny/cluster.json")},
-      DenyWatch::Owner{
-          .denied =
-              [this](const std::vector<DenyEntry>& entries) {
-                if (leader_ != nullptr) leader_->OnDenied(entries);
-              },
-          .alarm = [this](const Error& why) { Alarm("deny_list_old", why.message); }});
+      DenyWatch::Owner{.denied =
+                           [this](const std::vector<DenyEntry>& entries) {
+                             if (leader_ != nullptr) leader_->OnDenied(entries);
+                           },
+                       .alarm = [this](const Error& why) { Alarm("deny_list_old", why.message); }});
   denied_->Start();
   waits_ = "the election is about to begin";
   call_ = store_.Head(Key(fmt::format("journal/{}.json", settings_.shard.text())),
@@ -338,8 +331,8 @@ void ServerProcess::StartElection(BucketAge bucket) {
   step_ = Step::kRunning;
   waits_.clear();
   const config::Server& server = started_with_->config.server;
-  const Result<LeaseTimings> timings = Timings(server.leader_election.renew_interval,
-                                               server.leader_election.lease_timeout, server);
+  const Result<LeaseTimings> timings =
+      Timings(server.leader_election.renew_interval, server.leader_election.lease_timeout, server);
   if (!timings.has_value()) return Fatal(kExitFatal, timings.error().message);
   elector_ = std::make_unique<Elector>(
       Elector::Deps{.loop = deps_.loop, .store = store_, .random = deps_.random},
@@ -348,12 +341,11 @@ void ServerProcess::StartElection(BucketAge bucket) {
                     .leader_addr = config::FormatAddress(server.bind.election_addr),
                     .timings = *timings,
                     .bucket = bucket}),
-      Elector::Owner{.acquired = [this](std::int64_t) { Acquired(); },
-                     .lost = [this](LeaseLoss loss) { Lost(loss); },
-                     .alarm =
-                         [this](LeaseAlarm alarm) {
-                           Alarm("lease", std::string(LeaseAlarmName(alarm)));
-                         }});
+      Elector::Owner{
+          .acquired = [this](std::int64_t) { Acquired(); },
+          .lost = [this](LeaseLoss loss) { Lost(loss); },
+          .alarm =
+              [this](LeaseAlarm alarm) { Alarm("lease", std::string(LeaseAlarmName(alarm))); }});
   elector_->Start();
   deps_.log.Info("started: standing by", {{"id", settings_.id}, {"shard", settings_.shard}});
 }
@@ -417,8 +409,7 @@ void ServerProcess::LeaderFailed(const Error& error) {
 void ServerProcess::EndLeadership(Task done) {
   acting_since_.reset();
   if (leader_ == nullptr) return done();
-  const Instant deadline =
-      deps_.loop.Now() + started_with_->config.server.shutdown_timeout;
+  const Instant deadline = deps_.loop.Now() + started_with_->config.server.shutdown_timeout;
   std::shared_ptr<ShardLeader> leader = std::move(leader_);
   ShardLeader& at = *leader;
   at.StepDown(deadline, [leader = std::move(leader), done = std::move(done)]() mutable { done(); });
@@ -443,8 +434,9 @@ void ServerProcess::Fatal(int exit_code, const std::string& why) {
   deps_.log.Error("fatal", {{"reason", why}, {"exit_code", exit_code}});
   waits_ = why;
   step_ = Step::kStopping;
-  const config::ErrorExitJitter delays =
-      started_with_ == nullptr ? config::ErrorExitJitter{} : started_with_->config.server.error_exit_jitter;
+  const config::ErrorExitJitter delays = started_with_ == nullptr
+                                             ? config::ErrorExitJitter{}
+                                             : started_with_->config.server.error_exit_jitter;
   const Duration spread = std::max(delays.max_delay - delays.min_delay, Duration());
   const Duration delay = delays.min_delay + jitter_.UpTo(spread);
   EndLeadership([this, exit_code, delay] {
@@ -460,7 +452,8 @@ void ServerProcess::Fatal(int exit_code, const std::string& why) {
 
 void ServerProcess::Stop() {
   if (step_ == Step::kEnded) return;
-  if (step_ == Step::kStopping) return Finish(kExitStopped);  // A second signal, or after a fatal one.
+  if (step_ == Step::kStopping)
+    return Finish(kExitStopped);  // A second signal, or after a fatal one.
   step_ = Step::kStopping;
   waits_ = "stopping";
   EndLeadership([this] {
@@ -496,12 +489,12 @@ HttpAnswer ServerProcess::LeaderPage() const {
   add("leader", json::Value::Bool(acting));
   add("id", json::Value::String(settings_.id));
   add("epoch", json::Value::Integer(acting ? leader_->epoch() : 0));
-  add("since",
-      json::Value::String(acting && acting_since_ ? FormatTimestamp(*acting_since_) : std::string()));
-  add("holder", json::Value::String(
-                    elector_ == nullptr
-                        ? std::string()
-                        : settings_.id + "/" + std::string(elector_->machine().incarnation())));
+  add("since", json::Value::String(acting && acting_since_ ? FormatTimestamp(*acting_since_)
+                                                           : std::string()));
+  add("holder", json::Value::String(elector_ == nullptr
+                                        ? std::string()
+                                        : settings_.id + "/" +
+                                              std::string(elector_->machine().incarnation())));
   return {.status = acting ? 200 : 503,
           .content_type = "application/json",
           .body = json::Write(json::Value::Map(std::move(body))) + "\n"};
@@ -516,8 +509,8 @@ void ServerProcess::MetricsPage(HttpReply reply) {
   };
   if (!owner_.more_metrics) return answer({}, reply);
   auto held = std::make_shared<HttpReply>(std::move(reply));
-  metrics_call_ = owner_.more_metrics(
-      [answer, held](const metrics::Snapshot& more) { answer(more, *held); });
+  metrics_call_ =
+      owner_.more_metrics([answer, held](const metrics::Snapshot& more) { answer(more, *held); });
 }
 
 void ServerProcess::Page(const HttpQuestion& question, HttpReply reply) {

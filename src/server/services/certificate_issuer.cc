@@ -21,21 +21,22 @@ struct Named {
 };
 
 Named NameOf(const crypto::ClientSubject& subject) {
-  return std::visit(
-      Overloaded{[](const crypto::AgentSubject& agent) {
-                   return Named{agent.tenant, agent.instance.text(), "agent"};
-                 },
-                 [](const crypto::OperatorSubject& who) {
-                   return Named{who.tenant,
-                                std::visit([](const auto& id) { return id.text(); }, who.id),
-                                "operator"};
-                 }},
-      subject);
+  return std::visit(Overloaded{[](const crypto::AgentSubject& agent) {
+                                 return Named{agent.tenant, agent.instance.text(), "agent"};
+                               },
+                               [](const crypto::OperatorSubject& who) {
+                                 return Named{
+                                     who.tenant,
+                                     std::visit([](const auto& id) { return id.text(); }, who.id),
+                                     "operator"};
+                               }},
+                    subject);
 }
 
 // {"batch_size","certificates":[{"certificate_name","serial_number","expires_at"}],"instance_id",
 //  "issued_at","tenant","epoch","write_id","checksum"}
-std::string EncodeLog(const CertificateOrder& order, std::int64_t epoch, std::string_view write_id) {
+std::string EncodeLog(const CertificateOrder& order, std::int64_t epoch,
+                      std::string_view write_id) {
   const Named name = NameOf(order.subject);
   std::string certificate = "{\"certificate_name\":";
   json::AppendString(certificate, name.certificate);
@@ -98,9 +99,9 @@ void CertificateIssuer::WriteLog(std::uint64_t number) {
   job.put = std::make_unique<SettledPut>(
       SettledPut::Deps{deps_.loop, deps_.store, deps_.jitter},
       SettledPut::Request{
-          .put = {.key = CertificateLogKey(options_.shard, {.tenant = name.tenant,
-                                                            .at = job.log_at,
-                                                            .subject = name.id}),
+          .put = {.key = CertificateLogKey(
+                      options_.shard,
+                      {.tenant = name.tenant, .at = job.log_at, .subject = name.id}),
                   .bytes = EncodeLog(job.order, deps_.leader.epoch, Base64UrlEncode(random)),
                   .condition = IfAbsent{}},
           .deadline = deps_.loop.Now() + options_.settle_limit},
@@ -111,8 +112,8 @@ void CertificateIssuer::WriteLog(std::uint64_t number) {
 void CertificateIssuer::OnLogged(std::uint64_t number, const Result<ObjectVersion>& version) {
   if (version.has_value()) return Sign(number);
   if (version.error().code == Code::kAborted) return ReadLog(number);
-  Finish(number, Fail(Unavailable("the certificate log cannot be written: " +
-                                  version.error().message)));
+  Finish(number,
+         Fail(Unavailable("the certificate log cannot be written: " + version.error().message)));
 }
 
 // Another entry of that millisecond: ours from an earlier try, or another certificate's.

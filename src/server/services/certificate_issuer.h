@@ -60,7 +60,9 @@ class CertificateIssuer final {
   // `done` is called once, never from inside.
   void Issue(CertificateOrder order, Done done);
 
-  [[nodiscard]] const crypto::Certificate& ca() const { return identity_->authority->certificate(); }
+  [[nodiscard]] const crypto::Certificate& ca() const {
+    return identity_->authority->certificate();
+  }
   // At most `life`, and not past the CA's own end.
   [[nodiscard]] Duration Clamp(Duration life, Timestamp issued_at) const;
   [[nodiscard]] crypto::SerialNumber NewSerial();

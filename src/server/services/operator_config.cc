@@ -12,17 +12,17 @@ constexpr std::size_t kMaxRefreshes = 4'096;
 }  // namespace
 
 void OperatorService::GetConfigStatus(Call call) {
-  calls_.Serve(api::kGetConfigStatus, std::move(call),
-               [this](const api::Empty&, const RpcCallInfo&,
-                      const Reply<api::ConfigStatusResponse>& reply) {
-                 const ConfigRef& config = context_.config.current();
-                 if (config == nullptr) {
-                   return reply(Fail(Unavailable("no configuration is loaded")));
-                 }
-                 reply(api::ConfigStatusResponse{.etag = config->etag,
-                                                 .last_modified = config->modified_at,
-                                                 .size = static_cast<std::int64_t>(config->size)});
-               });
+  calls_.Serve(
+      api::kGetConfigStatus, std::move(call),
+      [this](const api::Empty&, const RpcCallInfo&, const Reply<api::ConfigStatusResponse>& reply) {
+        const ConfigRef& config = context_.config.current();
+        if (config == nullptr) {
+          return reply(Fail(Unavailable("no configuration is loaded")));
+        }
+        reply(api::ConfigStatusResponse{.etag = config->etag,
+                                        .last_modified = config->modified_at,
+                                        .size = static_cast<std::int64_t>(config->size)});
+      });
 }
 
 // Configuration first, then the groups on top of it; both are in force when the caller is answered.
@@ -42,9 +42,8 @@ void OperatorService::RefreshConfig(Call call) {
 void OperatorService::OnReload(const Result<ConfigSource::Reload>& reload,
                                const Reply<api::RefreshConfigResponse>& reply) {
   if (!reload.has_value()) return reply(Fail(reload.error()));
-  const api::RefreshConfigResponse answer = {.updated = reload->updated(),
-                                             .prev_etag = reload->prev_etag,
-                                             .etag = reload->config->etag};
+  const api::RefreshConfigResponse answer = {
+      .updated = reload->updated(), .prev_etag = reload->prev_etag, .etag = reload->config->etag};
   context_.groups.Refresh(reload->config, [reply, answer](const Result<GroupAnswer>& groups) {
     if (!groups.has_value()) return reply(Fail(groups.error()));
     reply(answer);

@@ -66,8 +66,7 @@ Status CheckStringMap(std::string_view field, const std::map<std::string, std::s
   }
   for (const auto& [name, value] : map) {
     if (name.empty() || name.size() > kMaxEntryName) {
-      return Fail(InvalidArgument(
-          fmt::format("{}: names of 1 to {} bytes", field, kMaxEntryName)));
+      return Fail(InvalidArgument(fmt::format("{}: names of 1 to {} bytes", field, kMaxEntryName)));
     }
     if (value.size() > kMaxEntryValue) {
       return Fail(InvalidArgument(
@@ -100,25 +99,25 @@ void OperatorService::ListGroups(Call call) {
 }
 
 void OperatorService::UpsertGroup(Call call) {
-  calls_.Serve(
-      api::kUpsertGroup, std::move(call),
-      [this](const api::UpsertGroupRequest& request, const RpcCallInfo& info,
-             const Reply<api::GroupStatus>& reply) {
-        const TenantId tenant = info.peer.identity->tenant;
-        Result<GroupUpsert> upsert = ToUpsert(tenant, request);
-        if (!upsert.has_value()) {
-          context_.source.Bad("upsert_group");
-          return reply(Fail(std::move(upsert).error()));
-        }
-        const GroupKey key = upsert->key;
-        context_.groups.Upsert(
-            std::move(upsert).value(), [this, tenant, key, reply](Result<GroupAnswer> answer) {
-              if (!answer.has_value()) return reply(Fail(std::move(answer).error()));
-              const MergedGroup* group = answer->groups->Find(tenant, key);
-              if (group == nullptr) return reply(Fail(Aborted("the group was deleted meanwhile")));
-              reply(GroupStatusOf(context_.fleet, tenant, key, *group));
-            });
-      });
+  calls_.Serve(api::kUpsertGroup, std::move(call),
+               [this](const api::UpsertGroupRequest& request, const RpcCallInfo& info,
+                      const Reply<api::GroupStatus>& reply) {
+                 const TenantId tenant = info.peer.identity->tenant;
+                 Result<GroupUpsert> upsert = ToUpsert(tenant, request);
+                 if (!upsert.has_value()) {
+                   context_.source.Bad("upsert_group");
+                   return reply(Fail(std::move(upsert).error()));
+                 }
+                 const GroupKey key = upsert->key;
+                 context_.groups.Upsert(std::move(upsert).value(), [this, tenant, key, reply](
+                                                                       Result<GroupAnswer> answer) {
+                   if (!answer.has_value()) return reply(Fail(std::move(answer).error()));
+                   const MergedGroup* group = answer->groups->Find(tenant, key);
+                   if (group == nullptr)
+                     return reply(Fail(Aborted("the group was deleted meanwhile")));
+                   reply(GroupStatusOf(context_.fleet, tenant, key, *group));
+                 });
+               });
 }
 
 void OperatorService::DeleteGroup(Call call) {

@@ -101,72 +101,68 @@ void OperatorService::CreateInstance(Call call) {
   calls_.Serve(api::kCreateInstance, std::move(call),
                [this](const api::CreateInstanceRequest& request, const RpcCallInfo& info,
                       const Reply<api::CreateInstanceResponse>& reply) {
-                 Result<OnDemandRequest> order =
-                     ToOnDemand(info.peer.identity->tenant, request);
+                 Result<OnDemandRequest> order = ToOnDemand(info.peer.identity->tenant, request);
                  if (!order.has_value()) {
                    context_.source.Bad("create_instance");
                    return reply(Fail(std::move(order).error()));
                  }
-                 context_.fleet.CreateOnDemand(
-                     std::move(order).value(),
-                     [reply](Result<api::CreateInstanceResponse> answer) {
-                       reply(std::move(answer));
-                     });
+                 context_.fleet.CreateOnDemand(std::move(order).value(),
+                                               [reply](Result<api::CreateInstanceResponse> answer) {
+                                                 reply(std::move(answer));
+                                               });
                });
 }
 
 void OperatorService::DeleteInstance(Call call) {
-  calls_.Serve(
-      api::kDeleteInstance, std::move(call),
-      [this](const api::DeleteInstanceRequest& request, const RpcCallInfo& info,
-             const Reply<api::DeleteInstanceResponse>& reply) {
-        Result<InstanceId> id = ParseInstanceId(request.instance_id);
-        if (!id.has_value()) return reply(Fail(std::move(id).error()));
-        if (request.drain_timeout && *request.drain_timeout < Duration()) {
-          return reply(Fail(InvalidArgument("drain_timeout: must not be negative")));
-        }
-        context_.fleet.Delete({.tenant = info.peer.identity->tenant,
-                               .instance_id = std::move(id).value(),
-                               .drain = request.drain,
-                               .drain_timeout = request.drain_timeout},
-                              [reply](Result<std::string> status) {
-                                if (!status.has_value()) {
-                                  return reply(Fail(std::move(status).error()));
-                                }
-                                reply(api::DeleteInstanceResponse{.status = *status});
-                              });
-      });
-}
-
-void OperatorService::GetInstanceStatus(Call call) {
-  calls_.Serve(api::kGetInstanceStatus, std::move(call),
-               [this](const api::GetInstanceStatusRequest& request, const RpcCallInfo& info,
-                      const Reply<api::InstanceStatusResponse>& reply) {
-                 const Result<InstanceId> id = ParseInstanceId(request.instance_id);
-                 if (!id.has_value()) return reply(Fail(id.error()));
-                 const Instance* instance =
-                     context_.fleet.Find(info.peer.identity->tenant, *id);
-                 if (instance == nullptr) return reply(Fail(NoSuchInstance()));
-                 api::Instance detail = Detail(*instance);
-                 reply(api::InstanceStatusResponse{
-                     .instance_id = detail.instance_id,
-                     .tenant = detail.tenant,
-                     .status = detail.status,
-                     .created_at = detail.created_at,
-                     .last_seen = detail.last_seen,
-                     .provider_instance_id = detail.provider_instance_id,
-                     .instance = detail});
+  calls_.Serve(api::kDeleteInstance, std::move(call),
+               [this](const api::DeleteInstanceRequest& request, const RpcCallInfo& info,
+                      const Reply<api::DeleteInstanceResponse>& reply) {
+                 Result<InstanceId> id = ParseInstanceId(request.instance_id);
+                 if (!id.has_value()) return reply(Fail(std::move(id).error()));
+                 if (request.drain_timeout && *request.drain_timeout < Duration()) {
+                   return reply(Fail(InvalidArgument("drain_timeout: must not be negative")));
+                 }
+                 context_.fleet.Delete({.tenant = info.peer.identity->tenant,
+                                        .instance_id = std::move(id).value(),
+                                        .drain = request.drain,
+                                        .drain_timeout = request.drain_timeout},
+                                       [reply](Result<std::string> status) {
+                                         if (!status.has_value()) {
+                                           return reply(Fail(std::move(status).error()));
+                                         }
+                                         reply(api::DeleteInstanceResponse{.status = *status});
+                                       });
                });
 }
 
+void OperatorService::GetInstanceStatus(Call call) {
+  calls_.Serve(
+      api::kGetInstanceStatus, std::move(call),
+      [this](const api::GetInstanceStatusRequest& request, const RpcCallInfo& info,
+             const Reply<api::InstanceStatusResponse>& reply) {
+        const Result<InstanceId> id = ParseInstanceId(request.instance_id);
+        if (!id.has_value()) return reply(Fail(id.error()));
+        const Instance* instance = context_.fleet.Find(info.peer.identity->tenant, *id);
+        if (instance == nullptr) return reply(Fail(NoSuchInstance()));
+        api::Instance detail = Detail(*instance);
+        reply(api::InstanceStatusResponse{.instance_id = detail.instance_id,
+                                          .tenant = detail.tenant,
+                                          .status = detail.status,
+                                          .created_at = detail.created_at,
+                                          .last_seen = detail.last_seen,
+                                          .provider_instance_id = detail.provider_instance_id,
+                                          .instance = detail});
+      });
+}
+
 // Ordered by id; the token is the last id of the page before, so it survives a change of leader.
-Result<api::ListInstancesResponse> OperatorService::List(
-    const TenantId& tenant, const api::ListInstancesRequest& request) {
+Result<api::ListInstancesResponse> OperatorService::List(const TenantId& tenant,
+                                                         const api::ListInstancesRequest& request) {
   if (request.page_size < 0 || request.page_size > kMaxPage) {
     return Fail(InvalidArgument(fmt::format("page_size: 0 to {}", kMaxPage)));
   }
-  const auto page = static_cast<std::size_t>(request.page_size == 0 ? kDefaultPage
-                                                                    : request.page_size);
+  const auto page =
+      static_cast<std::size_t>(request.page_size == 0 ? kDefaultPage : request.page_size);
   std::optional<InstanceId> after;
   if (!request.page_token.empty()) {
     Result<InstanceId> token = ParsePuidv7(request.page_token);

@@ -134,16 +134,15 @@ void RegistrationService::HandleAgent(const Request& request, const RpcCallInfo&
   const std::string token_sha256 = crypto::TokenSha256Hex(request.registration_nonce_jwt);
   const Instance* instance = context_.fleet.Find(claims->tenant, *id);
   if (instance == nullptr || instance->record() == nullptr ||
-      !SameToken(*instance->record(), token_sha256) ||
-      !MayRegister(instance->record()->phase)) {
+      !SameToken(*instance->record(), token_sha256) || !MayRegister(instance->record()->phase)) {
     return answer(Fail(Refuse(fmt::format("no instance {} waits for this token", id->text()))));
   }
   const Result<crypto::PublicKey> key = CheckKey(request);
   if (!key.has_value()) return answer(Fail(key.error()));
   const Instance* holder = context_.fleet.FindByKey(HexEncode(key->SpkiSha256()));
   if (holder != nullptr && holder->id != *id) {
-    context_.alarm("key_reuse", fmt::format("{} brings the key of {}", id->text(),
-                                            holder->id.text()));
+    context_.alarm("key_reuse",
+                   fmt::format("{} brings the key of {}", id->text(), holder->id.text()));
     return answer(Fail(InvalidArgument("public_key_pem: the key belongs to another identity")));
   }
   const Loopback loopback = LoopbackFor(context_.config.current()->config);
@@ -156,11 +155,9 @@ void RegistrationService::HandleAgent(const Request& request, const RpcCallInfo&
     facts = CheckJoinerIpv6(request.private_ipv6, loopback);
   }
   if (!facts.has_value()) return answer(Fail(facts.error()));
-  const config::AgentCertificate& terms =
-      context_.config.current()->config.certificates.agent;
+  const config::AgentCertificate& terms = context_.config.current()->config.certificates.agent;
   const Timestamp now = context_.loop.WallNow().TruncatedToSecond();
-  const Duration life =
-      HasFeature(info.metadata, Feature::kRenew) ? terms.ttl : terms.legacy_ttl;
+  const Duration life = HasFeature(info.metadata, Feature::kRenew) ? terms.ttl : terms.legacy_ttl;
   ConsumeAgentToken(std::make_shared<Joiner>(Joiner{.id = *id,
                                                     .token_sha256 = token_sha256,
                                                     .key = *key,
@@ -216,8 +213,7 @@ void RegistrationService::ConsumeAgentToken(std::shared_ptr<Joiner> joiner, cons
 
 void RegistrationService::IssueAgent(const InstanceRecord& record, const Answer& answer) {
   const Result<crypto::PublicKey> key = crypto::PublicKey::FromPem(record.public_key_pem);
-  const Result<crypto::SerialNumber> serial =
-      crypto::SerialNumber::FromDecimal(record.cert_serial);
+  const Result<crypto::SerialNumber> serial = crypto::SerialNumber::FromDecimal(record.cert_serial);
   if (!key.has_value() || !serial.has_value() || !record.cert_issued_at ||
       !record.cert_expires_at) {
     return answer(Fail(Internal("the record holds no certificate that could be made again")));
@@ -231,10 +227,9 @@ void RegistrationService::IssueAgent(const InstanceRecord& record, const Answer&
        .life = expires - *record.cert_issued_at},
       [this, answer, expires, id = record.instance_id](Result<std::string> pem) {
         if (!pem.has_value()) return answer(Fail(std::move(pem).error()));
-        context_.log.Info("certificate issued", {{"actor", id},
-                                                 {"action", "join"},
-                                                 {"role", "agent"},
-                                                 {"expires_at", expires}});
+        context_.log.Info(
+            "certificate issued",
+            {{"actor", id}, {"action", "join"}, {"role", "agent"}, {"expires_at", expires}});
         answer(api::RegisterClientResponse{.client_certificate_pem = std::move(pem).value(),
                                            .expires_at = expires});
       });
@@ -310,8 +305,8 @@ void RegistrationService::ReadOperatorToken(std::uint64_t number) {
 void RegistrationService::WriteOperator(std::uint64_t number) {
   OperatorJob& job = *operators_.at(number);
   const Timestamp now = context_.loop.WallNow().TruncatedToSecond();
-  const Duration life = context_.issuer.Clamp(
-      context_.config.current()->config.certificates.operators.ttl, now);
+  const Duration life =
+      context_.issuer.Clamp(context_.config.current()->config.certificates.operators.ttl, now);
   std::array<std::uint8_t, 16> random{};
   context_.random.Fill(random);
   job.record = {.cert_serial = context_.issuer.NewSerial().decimal(),
@@ -374,8 +369,8 @@ void RegistrationService::IssueOperator(std::uint64_t number) {
       [this, number, expires](Result<std::string> pem) {
         if (!pem.has_value()) return FinishOperator(number, Fail(std::move(pem).error()));
         FinishOperator(number,
-                       api::RegisterClientResponse{
-                           .client_certificate_pem = std::move(pem).value(), .expires_at = expires});
+                       api::RegisterClientResponse{.client_certificate_pem = std::move(pem).value(),
+                                                   .expires_at = expires});
       });
 }
 

@@ -115,8 +115,7 @@ void RenewalService::HandleAgent(const Request& request, const RpcCallInfo& info
 
 void RenewalService::IssueAgent(const InstanceRecord& record, const Answer& answer) {
   const Result<crypto::PublicKey> key = crypto::PublicKey::FromPem(record.public_key_pem);
-  const Result<crypto::SerialNumber> serial =
-      crypto::SerialNumber::FromDecimal(record.cert_serial);
+  const Result<crypto::SerialNumber> serial = crypto::SerialNumber::FromDecimal(record.cert_serial);
   if (!key.has_value() || !serial.has_value() || !record.cert_issued_at ||
       !record.cert_expires_at) {
     return answer(Fail(Internal("the record holds no certificate that could be made again")));
@@ -130,10 +129,9 @@ void RenewalService::IssueAgent(const InstanceRecord& record, const Answer& answ
        .life = expires - *record.cert_issued_at},
       [this, answer, expires, id = record.instance_id](Result<std::string> pem) {
         if (!pem.has_value()) return answer(Fail(std::move(pem).error()));
-        context_.log.Info("certificate issued", {{"actor", id},
-                                                 {"action", "renew"},
-                                                 {"role", "agent"},
-                                                 {"expires_at", expires}});
+        context_.log.Info(
+            "certificate issued",
+            {{"actor", id}, {"action", "renew"}, {"role", "agent"}, {"expires_at", expires}});
         answer(api::RenewCertificateResponse{.client_certificate_pem = std::move(pem).value(),
                                              .expires_at = expires});
       });
@@ -198,8 +196,8 @@ void RenewalService::WriteOperator(std::uint64_t number, const Object& object) {
   job.record.cert_serial = context_.issuer.NewSerial().decimal();
   job.record.renewed_at = now;
   job.record.expires_at =
-      now + context_.issuer.Clamp(
-                context_.config.current()->config.certificates.operators.ttl, now);
+      now +
+      context_.issuer.Clamp(context_.config.current()->config.certificates.operators.ttl, now);
   job.record.generation += 1;
   job.record.write_id = Base64UrlEncode(random);
   // The old name first: from here on the certificate that was presented is an old generation.
@@ -255,9 +253,9 @@ void RenewalService::IssueOperator(std::uint64_t number) {
                           if (!pem.has_value()) {
                             return FinishOperator(number, Fail(std::move(pem).error()));
                           }
-                          FinishOperator(number, api::RenewCertificateResponse{
-                                                     .client_certificate_pem = *pem,
-                                                     .expires_at = expires});
+                          FinishOperator(
+                              number, api::RenewCertificateResponse{.client_certificate_pem = *pem,
+                                                                    .expires_at = expires});
                         });
 }
 

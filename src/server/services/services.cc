@@ -38,8 +38,7 @@ Services::Services(ServiceContext& context)
   On(api::kDeleteGroup, [this](Call call) { operator_.DeleteGroup(std::move(call)); });
   On(api::kCreateInstance, [this](Call call) { operator_.CreateInstance(std::move(call)); });
   On(api::kDeleteInstance, [this](Call call) { operator_.DeleteInstance(std::move(call)); });
-  On(api::kGetInstanceStatus,
-     [this](Call call) { operator_.GetInstanceStatus(std::move(call)); });
+  On(api::kGetInstanceStatus, [this](Call call) { operator_.GetInstanceStatus(std::move(call)); });
   On(api::kListInstances, [this](Call call) { operator_.ListInstances(std::move(call)); });
   On(api::kAcknowledgeDrained,
      [this](Call call) { operator_.AcknowledgeDrained(std::move(call)); });
@@ -54,8 +53,8 @@ void Services::Accept(std::unique_ptr<RpcServerCall> call) {
   }
   const auto at = handlers_.find(call->info().policy->path);
   if (at == handlers_.end()) {
-    return call->Finish(Fail(
-        Error{.code = Code::kUnimplemented, .message = "the method is not offered"}));
+    return call->Finish(
+        Fail(Error{.code = Code::kUnimplemented, .message = "the method is not offered"}));
   }
   at->second(std::move(call));
 }

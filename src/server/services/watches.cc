@@ -28,13 +28,12 @@ std::size_t SizeOf(const api::GroupStatus& status) {
 std::uint64_t Watches::Open(Kind kind, std::unique_ptr<RpcServerCall> call) {
   const std::uint64_t number = next_++;
   const bool understands = HasFeature(call->info().metadata, Feature::kDrainCancel);
-  Stream& stream =
-      streams_
-          .try_emplace(number, Stream{.kind = kind,
-                                      .tenant = call->info().peer.identity->tenant,
-                                      .call = std::move(call),
-                                      .understands_cancel = understands})
-          .first->second;
+  Stream& stream = streams_
+                       .try_emplace(number, Stream{.kind = kind,
+                                                   .tenant = call->info().peer.identity->tenant,
+                                                   .call = std::move(call),
+                                                   .understands_cancel = understands})
+                       .first->second;
   stream.call->Listen({.cancelled =
                            [this, number](const Error&) {
                              const auto at = streams_.find(number);

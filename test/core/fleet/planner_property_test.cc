@@ -19,7 +19,7 @@ namespace nstance::fleet {
 namespace {
 
 #ifdef __SANITIZE_ADDRESS__
-constexpr std::uint64_t kSeeds = 150;
+constexpr std::uint64_t kSeeds = 600;
 #else
 constexpr std::uint64_t kSeeds = 2'000;
 #endif

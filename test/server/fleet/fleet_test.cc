@@ -58,9 +58,9 @@ TEST(FleetTest, AMachineThatDiesIsReplacedAtOnce) {
   const sim::SimVm* victim = world.cloud().Vms().front();
   ASSERT_TRUE(world.cloud().SetStatusByHand(victim->provider_id, ProviderStatus::kStopped));
   // Well below any interval of health checks.
-  ASSERT_TRUE(world.Until(
-      [&] { return world.cloud().Count(sim::SimProviderMethod::kCreate) > creates; },
-      Duration::Seconds(2)));
+  ASSERT_TRUE(
+      world.Until([&] { return world.cloud().Count(sim::SimProviderMethod::kCreate) > creates; },
+                  Duration::Seconds(2)));
   ASSERT_TRUE(world.UntilReady(3));
 }
 

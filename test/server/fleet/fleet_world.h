@@ -170,9 +170,7 @@ class World {
   }
   bool UntilReady(int size, Duration limit = Duration::Minutes(10)) {
     return Until(
-        [this, size] {
-          return Ready() == size && static_cast<int>(cloud_.Vms().size()) == size;
-        },
+        [this, size] { return Ready() == size && static_cast<int>(cloud_.Vms().size()) == size; },
         limit);
   }
 
@@ -291,7 +289,8 @@ inline void Leader::TookOver(std::int64_t epoch) {
             .seq = [this] { return journal_->journal().seq; },
             .step_down = [this](const Error&) { lost_ = true; }};
   FleetOptions options = {.cluster = kCluster, .shard = kShard};
-  options.token_key = std::make_shared<const crypto::PrivateKey>(crypto::PrivateKey::FromSeed(std::array<std::uint8_t, crypto::PrivateKey::kSeedSize>{}));
+  options.token_key = std::make_shared<const crypto::PrivateKey>(
+      crypto::PrivateKey::FromSeed(std::array<std::uint8_t, crypto::PrivateKey::kSeedSize>{}));
   fleet_ = std::make_unique<Fleet>(
       FleetDeps{.loop = loop_,
                 .store = store_,
@@ -306,9 +305,8 @@ inline void Leader::TookOver(std::int64_t epoch) {
       std::move(options),
       FleetOwner{.instance_event = [this](const api::InstanceEvent& e) { events.push_back(e); },
                  .group_changed = [](const TenantId&, const GroupKey&) {},
-                 .error_event = [this](const TenantId&, const api::ErrorEvent& e) {
-                   errors.push_back(e.error);
-                 },
+                 .error_event = [this](const TenantId&,
+                                       const api::ErrorEvent& e) { errors.push_back(e.error); },
                  .identity_ended = [](const InstanceId&, const Error&) {},
                  .may_revoke_drains = [this](const TenantId&) { return may_revoke; }});
   fleet_->Load([this](const Status& loaded) {
