@@ -128,6 +128,7 @@ void IoThread::OnAcceptable(RpcPort port) {
 
 void IoThread::AcceptSome(RpcPort port, Listener& listener) {
   for (int i = 0; i < kAcceptsPerTurn; ++i) {
+    if (hooks_.behind()) return;  // The kernel holds them; the next turn looks again.
     sockaddr_storage from{};
     socklen_t size = sizeof(from);
     Descriptor socket(accept4(listener.socket.get(), reinterpret_cast<sockaddr*>(&from), &size,

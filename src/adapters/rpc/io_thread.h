@@ -60,6 +60,7 @@ class IoThread final {
   // be another thread's.
   struct Hooks {
     std::function<void(Accepted)> deal;
+    std::function<bool()> behind;  // Too many have been dealt and not taken up.
     std::function<void(ConnectionId)> make_room;
     std::function<void()> wake_loop;  // Events are there.
   };

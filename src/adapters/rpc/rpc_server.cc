@@ -8,6 +8,7 @@
 #include <map>
 #include <string>
 #include <system_error>
+#include <atomic>
 #include <utility>
 #include <vector>
 
@@ -22,6 +23,8 @@ namespace {
 
 constexpr int kBacklog = 1024;
 // Events of the registration thread that one turn of the loop handles.
+// Accepted connections on their way to another thread.
+constexpr std::size_t kMaxDealt = 256;
 constexpr std::size_t kRegistrationShare = 64;
 constexpr std::size_t kOtherShare = 1024;
 
@@ -207,6 +210,7 @@ class SocketRpcServer::Core final : public std::enable_shared_from_this<Core> {
           shared_, static_cast<unsigned>(slot),
           IoThread::Hooks{
               .deal = [this, slot](Accepted accepted) { Deal(slot, std::move(accepted)); },
+              .behind = [this] { return dealt_.load() >= kMaxDealt; },
               .make_room = [this](ConnectionId id) { MakeRoom(id); },
               .wake_loop =
                   [weak = weak_from_this(), &loop = loop_, slot] {
@@ -226,7 +230,11 @@ class SocketRpcServer::Core final : public std::enable_shared_from_this<Core> {
     if (target == slot) return threads_[slot]->Adopt(std::move(accepted));
     IoThread* thread = threads_[target].get();
     auto moved = std::make_shared<Accepted>(std::move(accepted));
-    thread->Post([thread, moved] { thread->Adopt(std::move(*moved)); });
+    dealt_.fetch_add(1);
+    thread->Post([this, thread, moved] {
+      dealt_.fetch_sub(1);
+      thread->Adopt(std::move(*moved));
+    });
   }
 
   void MakeRoom(ConnectionId id) {
@@ -336,6 +344,7 @@ class SocketRpcServer::Core final : public std::enable_shared_from_this<Core> {
   std::map<std::size_t, std::deque<Event>> backlog_;
   bool stopped_ = false;
   bool destroyed_ = false;
+  std::atomic<std::size_t> dealt_ = 0;  // On their way to another thread.
   std::size_t next_ = 0;  // Of the thread in slot 1, which accepts for all.
   std::vector<std::shared_ptr<IoThread>> threads_;
 };

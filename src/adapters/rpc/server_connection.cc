@@ -439,6 +439,7 @@ bool ServerConnection::CheckWriting(Instant now) {
   const std::optional<Instant> stuck = connection_.stuck_since();
   if (!stuck || now - *stuck < rules_.send_stall) return false;
   host_.source.Limit("rpc_send_stall");
+  connection_.GiveUp();
   End("the client reads nothing");
   return true;
 }

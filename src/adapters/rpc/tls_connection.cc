@@ -259,8 +259,6 @@ void TlsConnection::Close() {
     owner_.OnClosed();
     return;
   }
-  // The kernel may still take what follows, and hold it for a reader that never comes.
-  nobody_reads_ = stuck_since_.has_value();
   Bytes plain;
   owner_.Produce(plain, kProduceBytes);
   tls_.Write(plain);
@@ -297,7 +295,7 @@ void TlsConnection::Drop() {
 
 void TlsConnection::Finish() {
   state_ = State::kClosed;
-  if (stuck_since_ || nobody_reads_) {
+  if (stuck_since_ || given_up_) {
     // Nobody reads: what the kernel still holds is dropped with the socket.
     const linger at_once{.l_onoff = 1, .l_linger = 0};
     setsockopt(socket_.get(), SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));

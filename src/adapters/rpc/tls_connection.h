@@ -110,6 +110,8 @@ class TlsConnection final {
   [[nodiscard]] Instant last_read() const { return last_read_; }
   // Since when the kernel has taken nothing of what waits to be sent.
   [[nodiscard]] std::optional<Instant> stuck_since() const { return stuck_since_; }
+  // The other side reads nothing: the end is a reset, whatever the kernel still takes until then.
+  void GiveUp() { given_up_ = true; }
   // Whether TLS has answered the other side's hello.
   [[nodiscard]] bool hello_answered() const { return hello_answered_; }
 
@@ -145,7 +147,7 @@ class TlsConnection final {
   bool gated_ = false;  // Waits for ContinueHandshake().
   bool hello_answered_ = false;
   bool shut_ = false;  // Our sending side.
-  bool nobody_reads_ = false;
+  bool given_up_ = false;
   bool flushing_ = false;
   bool more_ = false;  // Flush() made room for other sockets and goes on next turn.
 };

@@ -326,8 +326,11 @@ TEST_F(RpcAbuseTest, BI55_AWindowOfZeroHoldsNoMoreThanAQueueAndIsToldTheEnd) {
     loop_.Post([&] {
       for (const auto& handler : handlers_) {
         if (handler->cancelled || handler->call->info().policy->path != test::kEcho) continue;
-        while (handler->call->Send(test::Text(std::string(50'000, 'x'))) != RpcSend::kRefused)
-          ++taken;
+        std::size_t of_one = 0;
+        while (handler->call->Send(test::Text(std::string(50'000, 'x'))) != RpcSend::kRefused) {
+          ++of_one;
+        }
+        taken = std::max(taken, of_one);
       }
     });
     // The connection itself goes on.
