@@ -45,7 +45,7 @@ std::size_t ConnectionsOfProcess() {
 }
 
 std::string AddressKey(std::string_view host) {
-  const std::string text(host);
+  std::string text(host);
   in6_addr address{};
   if (inet_pton(AF_INET6, text.c_str(), &address) != 1) return text;
   for (std::size_t i = 8; i < 16; ++i) address.s6_addr[i] = 0;
