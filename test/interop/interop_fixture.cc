@@ -96,7 +96,7 @@ Result<PeerServer*> PeerServer::Shared(Maker maker, AsksFor asks) {
   return server.get();
 }
 
-Result<std::unique_ptr<PeerServer>> PeerServer::Start(Maker maker, AsksFor asks) {
+Result<std::unique_ptr<PeerServer>> PeerServer::TryStart(Maker maker, AsksFor asks) {
   ASSIGN_OR_RETURN(test::ProcessRequest command, CommandOf(maker, Side::kServer));
   auto server = std::unique_ptr<PeerServer>(new PeerServer());
   const Files files = WriteFiles(server->folder_, grpc::test::ServerMaterial());
@@ -115,6 +115,18 @@ Result<std::unique_ptr<PeerServer>> PeerServer::Start(Maker maker, AsksFor asks)
                    test::BackgroundProcess::Start(command, server->folder_.path() / "output"));
   RETURN_IF_ERROR(server->WaitForPort());
   return server;
+}
+
+// grpc-go's server must be told a port, and another process may take it first.
+Result<std::unique_ptr<PeerServer>> PeerServer::Start(Maker maker, AsksFor asks) {
+  constexpr int kTries = 10;
+  for (int i = 1;; ++i) {
+    Result<std::unique_ptr<PeerServer>> server = TryStart(maker, asks);
+    if (server.has_value() || i == kTries ||
+        !server.error().message.contains("address already in use")) {
+      return server;
+    }
+  }
 }
 
 // The others say "port N" when they listen; grpc-go's server says "listening".

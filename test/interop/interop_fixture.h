@@ -67,6 +67,7 @@ class PeerServer final {
  private:
   PeerServer() = default;
   [[nodiscard]] static Result<std::unique_ptr<PeerServer>> Start(Maker maker, AsksFor asks);
+  [[nodiscard]] static Result<std::unique_ptr<PeerServer>> TryStart(Maker maker, AsksFor asks);
   [[nodiscard]] Status WaitForPort();
 
   test::TempDir folder_;

@@ -15,8 +15,8 @@ constexpr std::size_t kMaxTimeoutDigits = 8;
 constexpr std::int64_t kMaxTimeoutValue = 99'999'999;
 
 struct Unit {
-  char letter;
-  Duration length;
+  char letter = 0;
+  Duration length = {};
 };
 constexpr std::array<Unit, 6> kUnits = {{{.letter = 'n', .length = Duration::Nanoseconds(1)},
                                          {.letter = 'u', .length = Duration::Microseconds(1)},

@@ -281,8 +281,8 @@ void IoThread::Gone(ServerConnection& connection) {
 void IoThread::RunCommands() {
   std::vector<std::shared_ptr<ServerConnection>> touched;
   for (Command& command : link_->TakeCommands()) {
-    const auto at =
-        connections_.find(command.call != nullptr ? command.call->connection : command.connection);
+    const ConnectionId id = command.call ? command.call->connection : command.connection;
+    const auto at = connections_.find(id);
     if (at == connections_.end()) continue;
     const std::shared_ptr<ServerConnection> connection = at->second;
     connection->Execute(std::move(command));

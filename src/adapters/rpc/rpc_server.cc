@@ -4,11 +4,11 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
+#include <atomic>
 #include <cerrno>
 #include <map>
 #include <string>
 #include <system_error>
-#include <atomic>
 #include <utility>
 #include <vector>
 
@@ -102,19 +102,22 @@ void Run(const std::shared_ptr<Answer>& answer) {
   if (Task done = std::exchange(answer->done, nullptr)) done();
 }
 
+std::shared_ptr<ServerShared> MakeShared(const RpcServerSetup& setup) {
+  auto admission = std::make_unique<Admission>(setup.limits);
+  return std::make_shared<ServerShared>(
+      ServerShared{.methods = setup.methods,
+                   .policy = setup.policy,
+                   .logger = setup.logger,
+                   .admission = std::move(admission),
+                   .rules = Shared(setup.rules, std::max(setup.io_threads, 1U))});
+}
+
 }  // namespace
 
 class SocketRpcServer::Core final : public std::enable_shared_from_this<Core> {
  public:
-  explicit Core(RpcServerSetup setup)
-      : loop_(setup.loop),
-        io_threads_(std::max(setup.io_threads, 1U)),
-        shared_(std::make_shared<ServerShared>(
-            ServerShared{.methods = setup.methods,
-                         .policy = setup.policy,
-                         .logger = setup.logger,
-                         .admission = std::make_unique<Admission>(setup.limits),
-                         .rules = Shared(setup.rules, std::max(setup.io_threads, 1U))})) {
+  explicit Core(const RpcServerSetup& setup)
+      : loop_(setup.loop), io_threads_(std::max(setup.io_threads, 1U)), shared_(MakeShared(setup)) {
     for (const RpcPolicyRow& row : setup.policy) {
       const RpcMethod* method = FindRpcMethod(setup.methods, row.path);
       CHECK(row.offer == RpcOffer::kNotOffered || (method != nullptr && method->kind == row.kind),
@@ -122,7 +125,7 @@ class SocketRpcServer::Core final : public std::enable_shared_from_this<Core> {
     }
   }
 
-  [[nodiscard]] Status SetTls(RpcTls material) {
+  [[nodiscard]] Status SetTls(const RpcTls& material) {
     ASSIGN_OR_RETURN(auto anonymous, TlsContext::ForServer(material, ClientCertificates::kNone));
     ASSIGN_OR_RETURN(auto mutual, TlsContext::ForServer(material, ClientCertificates::kRequired));
     tls_ = ServerTls{.anonymous = std::move(anonymous), .mutual = std::move(mutual)};
@@ -345,15 +348,15 @@ class SocketRpcServer::Core final : public std::enable_shared_from_this<Core> {
   bool stopped_ = false;
   bool destroyed_ = false;
   std::atomic<std::size_t> dealt_ = 0;  // On their way to another thread.
-  std::size_t next_ = 0;  // Of the thread in slot 1, which accepts for all.
+  std::size_t next_ = 0;                // Of the thread in slot 1, which accepts for all.
   std::vector<std::shared_ptr<IoThread>> threads_;
 };
 
-SocketRpcServer::SocketRpcServer(RpcServerSetup setup)
-    : core_(std::make_shared<Core>(std::move(setup))) {}
+SocketRpcServer::SocketRpcServer(const RpcServerSetup& setup)
+    : core_(std::make_shared<Core>(setup)) {}
 SocketRpcServer::~SocketRpcServer() { core_->Destroy(); }
 
-Status SocketRpcServer::SetTls(RpcTls material) { return core_->SetTls(std::move(material)); }
+Status SocketRpcServer::SetTls(RpcTls material) { return core_->SetTls(material); }
 Pending SocketRpcServer::Open(RpcListen listen, Opened done) {
   return core_->Open(std::move(listen), std::move(done));
 }

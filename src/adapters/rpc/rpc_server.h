@@ -38,7 +38,7 @@ struct RpcServerSetup {
 
 class SocketRpcServer final : public RpcServer {
  public:
-  explicit SocketRpcServer(RpcServerSetup setup);
+  explicit SocketRpcServer(const RpcServerSetup& setup);
   ~SocketRpcServer() override;
 
   [[nodiscard]] Status SetTls(RpcTls material) override;

@@ -53,6 +53,7 @@ Bytes ToDer(X509* certificate) {
 
 std::vector<Bytes> ToDer(const STACK_OF(X509) * certificates) {
   std::vector<Bytes> chain;
+  chain.reserve(static_cast<std::size_t>(std::max(sk_X509_num(certificates), 0)));
   for (int i = 0; i < sk_X509_num(certificates); ++i) {
     chain.push_back(ToDer(sk_X509_value(certificates, i)));
   }
@@ -64,6 +65,7 @@ X509* FromDer(const Bytes& der) {
   return d2i_X509(nullptr, &at, static_cast<long>(der.size()));
 }
 
+// NOLINTNEXTLINE(readability-function-size): OpenSSL's signature.
 int SelectAlpn(SSL* /*ssl*/, const unsigned char** out, unsigned char* out_size,
                const unsigned char* in, unsigned int in_size, void* /*arg*/) {
   unsigned char* chosen = nullptr;

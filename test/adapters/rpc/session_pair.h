@@ -144,8 +144,12 @@ class SessionPair {
       Bytes down;
       server.Collect(down, std::size_t{1} << 20U, now);
       if (up.empty() && down.empty()) return;
-      Carry(up, [&](auto piece) { static_cast<void>(server.Receive(piece, now)); });
-      Carry(down, [&](auto piece) { static_cast<void>(client.Receive(piece, now)); });
+      Carry(up, [&](std::span<const std::uint8_t> piece) {
+        static_cast<void>(server.Receive(piece, now));
+      });
+      Carry(down, [&](std::span<const std::uint8_t> piece) {
+        static_cast<void>(client.Receive(piece, now));
+      });
     }
   }
 
