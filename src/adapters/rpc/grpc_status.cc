@@ -6,6 +6,7 @@
 
 #include "adapters/rpc/grpc_metadata.h"
 #include "base/text.h"
+#include "ports/rpc.h"
 
 namespace nstance::grpc {
 namespace {
@@ -35,22 +36,6 @@ int ParseNumber(std::string_view text) {
 
 }  // namespace
 
-Outcome OutcomeOf(Code code) {
-  switch (code) {
-    case Code::kInvalidArgument:
-    case Code::kNotFound:
-    case Code::kAlreadyExists:
-    case Code::kPermissionDenied:
-    case Code::kUnauthenticated:
-    case Code::kFailedPrecondition:
-    case Code::kResourceExhausted:
-    case Code::kAborted:
-    case Code::kUnimplemented:
-    case Code::kOutOfRange: return Outcome::kNotDone;
-    default: return Outcome::kMaybeDone;
-  }
-}
-
 Status StatusFromTrailers(std::string_view number, std::string_view message) {
   const int value = ParseNumber(number);
   if (value == 0) return {};
@@ -60,7 +45,8 @@ Status StatusFromTrailers(std::string_view number, std::string_view message) {
                  .message = fmt::format("unknown grpc-status {}", Quote(number))});
   }
   const Code code = static_cast<Code>(value);
-  return Fail({.code = code, .outcome = OutcomeOf(code), .message = DecodeStatusMessage(message)});
+  return Fail(
+      {.code = code, .outcome = OutcomeOfRpcStatus(code), .message = DecodeStatusMessage(message)});
 }
 
 std::string StatusNumber(const Status& status) {
@@ -70,7 +56,7 @@ std::string StatusNumber(const Status& status) {
 Error FromHttpStatus(std::string_view http_status) {
   const Code code = FromHttp(ParseNumber(http_status));
   return {.code = code,
-          .outcome = OutcomeOf(code),
+          .outcome = OutcomeOfRpcStatus(code),
           .message = fmt::format("HTTP status {} without a gRPC status", Quote(http_status))};
 }
 

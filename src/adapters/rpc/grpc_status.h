@@ -11,10 +11,6 @@
 
 namespace nstance::grpc {
 
-// What is known when the server answered with this status: codes that say that nothing was done are
-// kNotDone, all others kMaybeDone.
-[[nodiscard]] Outcome OutcomeOf(Code code);
-
 // The values of `grpc-status` and `grpc-message` as received. A number that is none of gRPC's is
 // kUnknown.
 [[nodiscard]] Status StatusFromTrailers(std::string_view number, std::string_view message);
