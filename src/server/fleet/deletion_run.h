@@ -1,5 +1,5 @@
-// DeletionRun: carries one deletion out: the runner of deletion_machine.h. The engine owns it and is
-// told the end by DeletionFinished().
+// DeletionRun: carries one deletion out: the runner of deletion_machine.h. The engine owns it and
+// is told the end by DeletionFinished().
 #pragma once
 
 #include <string>

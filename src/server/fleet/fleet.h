@@ -5,10 +5,10 @@
 // leadership ends; nothing survives that is not in the journal, the records or at the provider.
 //
 //   Fleet fleet(deps, options, owner);
-//   fleet.Load(done);               // Records, intents and the provider's listing become the table.
-//   fleet.SetGroups(groups);        // Plans begin; again after every change of groups or config.
-//   fleet.Report(id, report);       // An agent's words ...
-//   fleet.Delete(order, done);      // ... and an operator's.
+//   fleet.Load(done);              // Records, intents and the provider's listing become the table.
+//   fleet.SetGroups(groups);       // Plans begin; again after every change of groups or config.
+//   fleet.Report(id, report);      // An agent's words ...
+//   fleet.Delete(order, done);     // ... and an operator's.
 //
 // The path of every change is the same: an event changes the table and marks groups dirty; dirty
 // groups are planned, one after the other, in turns of the loop; actions become intents, all of one
@@ -17,8 +17,10 @@
 // everything dirty, and the same steps go on where the records say they stopped.
 //
 // Guarantees, each held by a test:
-//   - no provider call that changes something without a durable intent of this epoch's journal (I-19)
-//   - an order is answered after its intent is durable, a record's edit after the store has it (RU11)
+//   - no provider call that changes something without a durable intent of this epoch's journal
+//     (I-19)
+//   - an order is answered after its intent is durable, a record's edit after the store has it
+//     (RU11)
 //   - events are told after what they tell of is durable
 //   - no effect starts unless the leadership says that it may (RU4)
 //   - destroying the fleet leaves no timer and no callback
@@ -141,9 +143,9 @@ class Fleet final {
   Fleet& operator=(const Fleet&) = delete;
   ~Fleet();
 
-  // Reads all records (32 at a time) and lists the provider. An error of the store ends it (the caller tries again with a new fleet); a provider that cannot
-  // be listed does not: then nothing is deleted until one listing has succeeded. A record of a
-  // higher epoch: step_down.
+  // Reads all records (32 at a time) and lists the provider. An error of the store ends it (the
+  // caller tries again with a new fleet); a provider that cannot be listed does not: then nothing
+  // is deleted until one listing has succeeded. A record of a higher epoch: step_down.
   using Loaded = std::move_only_function<void(Status)>;
   void Load(Loaded done);
   // What templates see of the server from now on. REQUIRES: before the first SetGroups().

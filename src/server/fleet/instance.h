@@ -1,8 +1,8 @@
 // Instance: everything that one leadership knows about one instance. The table's entry.
 //
-// Three kinds of facts live side by side: what is durable (the record as the store holds it, intents
-// that the journal holds), what is on its way there (intents with `durable` false), and what only
-// this leadership has seen (looks, health). The planner sees all three as one view
+// Three kinds of facts live side by side: what is durable (the record as the store holds it,
+// intents that the journal holds), what is on its way there (intents with `durable` false), and
+// what only this leadership has seen (looks, health). The planner sees all three as one view
 // (server/fleet/group_view.h).
 #pragma once
 

@@ -145,7 +145,8 @@ void Fleet::Engine::Delete(DeleteOrder order, OrderDone done) {
   MarkDirty(*entry);
 }
 
-// An order that the plan did not take up is told why; a deletion without a drain is always taken up.
+// An order that the plan did not take up is told why; a deletion without a drain is always taken
+// up.
 void Fleet::Engine::RefuseHeldOrders(const GroupName& group, const fleet::Plan& plan) {
   for (const InstanceId& id : by_group_[group]) {
     Entry& entry = *entries_.at(id);

@@ -4,7 +4,7 @@
 // StepDown()) when leadership ends; the next leadership has a new one.
 //
 //   state         | next          | on
-//   --------------+---------------+-----------------------------------------------------------------
+//   --------------+---------------+----------------------------------------------------------------
 //   looking       | journal       | whether the shard has ever had a journal is known
 //   journal       | loading       | the journal is ours: older leaders' commits lose from here
 //   loading       | opening       | groups stamped, configuration, records and listing read; the

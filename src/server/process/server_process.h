@@ -2,7 +2,7 @@
 // cluster keys, certificates, and then leaderships, one after the other (server.md 1 and 2).
 //
 //   step          | waits for                                        | fatal
-//   --------------+--------------------------------------------------+------------------------------
+//   --------------+--------------------------------------------------+-----------------------------
 //   configuration | a valid one, from storage or the cached copy     | -
 //   probe         | the store's verdict on conditional writes        | refused: exit 4
 //   secrets       | the encryption key                               | missing or malformed: exit 1

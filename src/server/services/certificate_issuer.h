@@ -7,8 +7,8 @@
 // The caller has made serial and issue time durable in a record before, so that the same request
 // gives the same certificate, byte for byte; repeating it writes no second log entry.
 //
-// Errors: kUnavailable when the log cannot be written (nothing was signed); kFailedPrecondition when
-// the authority may not sign: outside its validity, or this leadership is over.
+// Errors: kUnavailable when the log cannot be written (nothing was signed); kFailedPrecondition
+// when the authority may not sign: outside its validity, or this leadership is over.
 #pragma once
 
 #include <cstdint>

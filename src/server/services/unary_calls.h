@@ -1,9 +1,9 @@
 // UnaryCalls: the open unary calls of a service, and the way back to their callers.
 //
 //   calls_.Serve(api::kListGroups, std::move(call),
-//                [this](api::Empty, const RpcCallInfo& info, Reply<api::ListGroupsResponse> reply) {
-//                  reply(List(info.peer.identity->tenant));
-//                });
+//       [this](api::Empty, const RpcCallInfo& info, Reply<api::ListGroupsResponse> reply) {
+//         reply(List(info.peer.identity->tenant));
+//       });
 //
 // A Reply may be kept and used later, once; it does nothing when the caller has gone. All calls end
 // with the object.

@@ -1,9 +1,10 @@
-// Watches: WatchGroups, WatchInstances, WatchErrors (wire.md 6.3). Any number of clients of a tenant
-// may watch; each sees a snapshot on connect and events afterwards, of its own tenant only.
+// Watches: WatchGroups, WatchInstances, WatchErrors (wire.md 6.3). Any number of clients of a
+// tenant may watch; each sees a snapshot on connect and events afterwards, of its own tenant only.
 //
 // A message that several watchers get is encoded once. What a slow reader has not taken waits in a
 // queue of its own, 1,000 messages or 8 MiB; beyond that its stream ends with ABORTED, and the
-// client comes back to a new snapshot. Group events are coalesced, at most one per second and group.
+// client comes back to a new snapshot. Group events are coalesced, at most one per second and
+// group.
 #pragma once
 
 #include <cstddef>
