@@ -50,7 +50,7 @@ class CreationRun final {
   void Prepare();
   void FetchThenRender(const InstanceRecord& record, const config::UserData& userdata);
   void Render(InstanceRecord record, std::optional<std::string> fetched);
-  void NotPrepared(Error error);
+  void NotPrepared(const Error& error);
   void WriteFirst(InstanceRecord record);
   void OnRecorded(Result<StoredRecord> stored);
   void Ready();

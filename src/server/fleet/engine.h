@@ -106,7 +106,7 @@ class Fleet::Engine final {
   void OpenOnDemand(OnDemandRequest request, MergedInstanceConfig config,
                     std::move_only_function<void(Result<api::CreateInstanceResponse>)> done);
   void Delete(DeleteOrder order, OrderDone done);
-  void Acknowledge(DrainAck ack, std::move_only_function<void(Status)> done);
+  void Acknowledge(const DrainAck& ack, std::move_only_function<void(Status)> done);
   // What the planner held although it was asked for: the callers are told.
   void RefuseHeldOrders(const GroupName& group, const fleet::Plan& plan);
   void AnswerWaiters(Entry& entry, const Result<std::string>& answer);

@@ -6,7 +6,7 @@
 
 namespace nstance {
 
-Fleet::Fleet(FleetDeps deps, FleetOptions options, FleetOwner owner)
+Fleet::Fleet(const FleetDeps& deps, FleetOptions options, FleetOwner owner)
     : engine_(std::make_unique<Engine>(deps, std::move(options), std::move(owner))) {}
 Fleet::~Fleet() = default;
 
@@ -71,8 +71,8 @@ void Fleet::Delete(DeleteOrder order, std::move_only_function<void(Result<std::s
   engine_->Delete(std::move(order), std::move(done));
 }
 
-void Fleet::Acknowledge(DrainAck ack, std::move_only_function<void(Status)> done) {
-  engine_->Acknowledge(std::move(ack), std::move(done));
+void Fleet::Acknowledge(const DrainAck& ack, std::move_only_function<void(Status)> done) {
+  engine_->Acknowledge(ack, std::move(done));
 }
 
 }  // namespace nstance

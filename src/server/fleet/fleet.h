@@ -138,7 +138,7 @@ class Fleet final {
  public:
   class Engine;  // engine.h: for the files of this folder.
 
-  Fleet(FleetDeps deps, FleetOptions options, FleetOwner owner);
+  Fleet(const FleetDeps& deps, FleetOptions options, FleetOwner owner);
   Fleet(const Fleet&) = delete;
   Fleet& operator=(const Fleet&) = delete;
   ~Fleet();
@@ -200,7 +200,7 @@ class Fleet final {
   void CreateOnDemand(OnDemandRequest request, CreateDone done);
   // "deleting", "draining", "deleted" or "unknown".
   void Delete(DeleteOrder order, std::move_only_function<void(Result<std::string>)> done);
-  void Acknowledge(DrainAck ack, std::move_only_function<void(Status)> done);
+  void Acknowledge(const DrainAck& ack, std::move_only_function<void(Status)> done);
 
  private:
   std::unique_ptr<Engine> engine_;

@@ -164,7 +164,7 @@ void Fleet::Engine::RefuseHeldOrders(const GroupName& group, const fleet::Plan& 
 
 // --- AcknowledgeDrained --------------------------------------------------------------------------
 
-void Fleet::Engine::Acknowledge(DrainAck ack, std::move_only_function<void(Status)> done) {
+void Fleet::Engine::Acknowledge(const DrainAck& ack, std::move_only_function<void(Status)> done) {
   Entry* entry = Find(ack.instance_id);
   if (entry == nullptr || entry->instance.tenant != ack.tenant) {
     return done(Fail(NotFound("there is no such instance")));

@@ -28,7 +28,10 @@ std::string Text(const RpcAddress& address) {
 }  // namespace
 
 ShardLeader::ShardLeader(Deps deps, Options options, Owner owner)
-    : deps_(deps), options_(std::move(options)), owner_(std::move(owner)), facts_(options_.facts) {
+    : deps_(std::move(deps)),
+      options_(std::move(options)),
+      owner_(std::move(owner)),
+      facts_(options_.facts) {
   scope_.store_timeout = options_.store_timeout;
   scope_.may_start = [this](Duration bound) {
     return state_ != State::kOver && owner_.may_start(bound);

@@ -38,7 +38,7 @@ void AgentStreams::OpenHealth(const InstanceId& id, std::unique_ptr<RpcServerCal
   stream.refilled_at = context_.loop.Now();
   stream.second_began = stream.refilled_at;
   context_.fleet.StreamOpened(id);
-  stream.call->Listen({.message = [this, id](RpcMessage message) { OnReport(id, message); },
+  stream.call->Listen({.message = [this, id](const RpcMessage& message) { OnReport(id, message); },
                        .half_close =
                            [this, id, number] {
                              const auto at = health_.find(id);

@@ -170,7 +170,8 @@ void RegistrationService::HandleAgent(const Request& request, const RpcCallInfo&
                     answer);
 }
 
-void RegistrationService::ConsumeAgentToken(std::shared_ptr<Joiner> joiner, const Answer& answer) {
+void RegistrationService::ConsumeAgentToken(const std::shared_ptr<Joiner>& joiner,
+                                            const Answer& answer) {
   context_.fleet.EditRecord(
       joiner->id,
       [joiner](InstanceRecord& record) -> Status {

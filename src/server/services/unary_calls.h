@@ -44,16 +44,17 @@ class UnaryCalls final {
              Handler handle) {
     const std::uint64_t number = next_++;
     RpcServerCall& held = *(calls_[number] = std::move(call));
-    held.Listen({.message =
-                     [this, number, &held, handle = std::move(handle)](RpcMessage message) mutable {
-                       const auto* request = message.template As<Request>();
-                       const Reply<Response> reply(*this, number);
-                       if (request == nullptr) {
-                         return reply(Fail(Internal("the request is of another type")));
-                       }
-                       handle(*request, held.info(), reply);
-                     },
-                 .cancelled = [this, number](const Error&) { calls_.erase(number); }});
+    held.Listen(
+        {.message =
+             [this, number, &held, handle = std::move(handle)](const RpcMessage& message) mutable {
+               const auto* request = message.template As<Request>();
+               const Reply<Response> reply(*this, number);
+               if (request == nullptr) {
+                 return reply(Fail(Internal("the request is of another type")));
+               }
+               handle(*request, held.info(), reply);
+             },
+         .cancelled = [this, number](const Error&) { calls_.erase(number); }});
   }
 
   [[nodiscard]] std::size_t size() const { return calls_.size(); }
