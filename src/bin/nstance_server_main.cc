@@ -4,6 +4,7 @@
 #include <csignal>
 #include <cstdio>
 #include <fstream>
+#include <functional>
 #include <iterator>
 #include <memory>
 #include <span>
@@ -96,6 +97,9 @@ int Run(const ServerCommandLine& line) {
   const auto methods = rpc_codec::MakeMethodTable(RpcPolicy());
   if (!methods.has_value()) return Fail(methods.error().message);
   RealLoop loop;
+  // Before the first thread: one that does not block the signals would end the process by them.
+  std::function<void()> stop = [] {};
+  const SignalWatch signals(loop, {SIGINT, SIGTERM}, [&stop](int) { stop(); });
   SystemRandom random;
   metrics::Registry registry;
   InputProbe probe(registry);
@@ -147,7 +151,7 @@ int Run(const ServerCommandLine& line) {
   if (!port.has_value()) return Fail("health listener: " + port.error().message);
   addresses.SetHealth({.host = health.host, .port = *port});
   log.Info("serving health pages", {{"host", health.host}, {"port", *port}});
-  const SignalWatch signals(loop, {SIGINT, SIGTERM}, [&](int) { server.Stop(); });
+  stop = [&server] { server.Stop(); };
   server.Start();
   loop.Run();
   log.Info("ended", {{"exit_code", exit_code}});

@@ -45,7 +45,7 @@ Value UserData(const std::vector<std::string>& agent_command) {
            "export NSTANCE_IDENTITY_DIR=$PWD/identity NSTANCE_KEYS_DIR=$PWD/keys",
            "export NSTANCE_RECV_DIR=$PWD/recv",
            "export NSTANCE_PROVIDER=local NSTANCE_SPOT_POLL_INTERVAL=0",
-           "export NSTANCE_INSTANCE_IPV4=127.0.0.1 NSTANCE_REPORT_INTERVAL=2s", command}) {
+           "export NSTANCE_INSTANCE_IPV4=127.0.0.1 NSTANCE_REPORT_INTERVAL=1s", command}) {
     lines.push_back(Value::String(line));
   }
   return Value::Map({Of("source", "inline"), Of("encoding", "plain"),

@@ -1,7 +1,8 @@
 // ClusterConfig: the configuration of a small shard for end-to-end tests: provider `local`, file
 // store, and timings at which a test does not have to wait.
 //
-//   health interval 2 s, lease 4 s renewed every 1 s, drains of 5 s, no brake, no exit jitter
+//   health interval 2 s, reports every 1 s, lease 4 s renewed every 1 s, drains of 5 s, no brake,
+//   no exit jitter
 //
 // User data writes token and CA below the instance's own folder and runs the agent's command there,
 // with the environment that agents have.

@@ -1,9 +1,15 @@
 #include "test/e2e/e2e_cluster.h"
 
+#include <fcntl.h>
 #include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <cerrno>
 #include <charconv>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -12,12 +18,16 @@
 
 #include <fmt/core.h>
 
+#include "base/check.h"
 #include "test/support/loop_runner.h"
 
 namespace nstance::test {
 namespace {
 
 namespace fs = std::filesystem;
+
+// Not a secret: the key of a store that lives as long as the test.
+constexpr const char* kEncryptionKey = "0123456789abcdef0123456789abcdef";
 
 std::string ReadFile(const fs::path& path) {
   std::ifstream file(path, std::ios::binary);
@@ -26,8 +36,10 @@ std::string ReadFile(const fs::path& path) {
 
 }  // namespace
 
-std::vector<int> InstanceProcesses(const std::string& root) {
-  std::vector<int> found;
+std::vector<InstanceProcess> InstanceProcesses(const std::string& root) {
+  using std::string_literals::operator""s;
+  constexpr std::string_view kMark = "NSTANCE_LOCAL_ID=";
+  std::vector<InstanceProcess> found;
   std::error_code error;
   for (const fs::directory_entry& entry : fs::directory_iterator("/proc", error)) {
     const std::string name = entry.path().filename().string();
@@ -36,16 +48,20 @@ std::vector<int> InstanceProcesses(const std::string& root) {
         name.data() + name.size()) {
       continue;
     }
-    const std::string folder = fs::read_symlink(entry.path() / "cwd", error).string();
-    if (error || !(folder + "/").starts_with(root + "/")) continue;
     const std::string environment = '\0' + ReadFile(entry.path() / "environ");
-    using std::string_literals::operator""s;
-    if (environment.contains("\0NSTANCE_LOCAL_ID="s)) found.push_back(pid);
+    const std::size_t mark = environment.find('\0' + std::string(kMark));
+    if (mark == std::string::npos) continue;
+    const std::string folder = fs::read_symlink(entry.path() / "cwd", error).string();
+    const bool works_here = !error && (folder + "/").starts_with(root + "/");
+    const bool named = ('\0' + ReadFile(entry.path() / "cmdline")).contains("\0"s + root + "/");
+    if (!works_here && !named) continue;
+    found.push_back({.pid = pid, .instance_id = environment.c_str() + mark + 1 + kMark.size()});
   }
   return found;
 }
 
 E2eCluster::E2eCluster(Options options) : options_(std::move(options)) {
+  WatchOver();
   fs::create_directories(dir_.path() / "bucket" / "config");
   fs::create_directories(dir_.path() / "instances");
   std::vector<std::string> files;
@@ -64,16 +80,14 @@ E2eCluster::E2eCluster(Options options) : options_(std::move(options)) {
   static_cast<void>(
       dir_.Write(fmt::format("bucket/config/{}.jsonc", config_.shard), config_.ToText()));
   for (std::size_t i = 0; i < options_.servers; ++i) {
-    servers_.push_back(std::make_unique<ServerProcess>(
-        ServerProcess::Options{.program = options_.server_program,
-                               .id = fmt::format("s{}", i),
-                               .shard = config_.shard,
-                               .bucket = bucket(),
-                               .folder = (dir_.path() / fmt::format("s{}", i)).string(),
-                               .flags = options_.server_flags,
-                               // Not a secret: the key of a store that lives as long as the test.
-                               .environment = {fmt::format("{}=0123456789abcdef0123456789abcdef",
-                                                           ClusterConfig::kKeyVariable)}}));
+    servers_.push_back(std::make_unique<ServerProcess>(ServerProcess::Options{
+        .program = options_.server_program,
+        .id = fmt::format("s{}", i),
+        .shard = config_.shard,
+        .bucket = bucket(),
+        .folder = (dir_.path() / fmt::format("s{}", i)).string(),
+        .flags = options_.server_flags,
+        .environment = {fmt::format("{}={}", ClusterConfig::kKeyVariable, kEncryptionKey)}}));
   }
 }
 
@@ -84,11 +98,51 @@ E2eCluster::~E2eCluster() {
   static_cast<void>(RunUntil(
       loop_,
       [&] {
-        const std::vector<int> left = InstanceProcesses(root);
-        for (const int pid : left) ::kill(pid, SIGKILL);
+        const std::vector<InstanceProcess> left = InstanceProcesses(root);
+        for (const InstanceProcess& process : left) ::kill(process.pid, SIGKILL);
         return left.empty();
       },
       Duration::Seconds(10)));
+  ::close(guarded_);
+  ::waitpid(guard_, nullptr, 0);
+  if (const char* keep = std::getenv("NSTANCE_E2E_KEEP")) {  // NOLINT(concurrency-mt-unsafe)
+    std::error_code error;
+    fs::copy(dir_.path(), fs::path(keep) / dir_.path().filename(), fs::copy_options::recursive,
+             error);
+  }
+}
+
+// A shell in a session of its own reads a pipe of which only this process has the other end.
+void E2eCluster::WatchOver() {
+  constexpr const char* kScript =
+      "read -r; for p in /proc/[0-9]*; do"
+      "  case \"$(readlink $p/cwd)/\" in \"$1\"/*)"
+      "    tr '\\0' '\\n' < $p/environ | grep -q '^NSTANCE_LOCAL_ID=' && kill -9 ${p#/proc/};; "
+      "esac;"
+      "done 2>/dev/null";
+  const std::string root = (dir_.path() / "instances").string();
+  std::array<int, 2> ends{};
+  CHECK(::pipe2(ends.data(), O_CLOEXEC) == 0, "errno {}", errno);
+  guard_ = ::fork();
+  CHECK(guard_ >= 0, "errno {}", errno);
+  if (guard_ == 0) {
+    ::setsid();
+    ::dup2(ends[0], STDIN_FILENO);
+    ::execl("/bin/bash", "bash", "-c", kScript, "guard", root.c_str(), nullptr);
+    ::_exit(127);
+  }
+  ::close(ends[0]);
+  guarded_ = ends[1];
+}
+
+std::unique_ptr<OperatorClient> E2eCluster::NewOperator() {
+  return std::make_unique<OperatorClient>(
+      OperatorClient::Options{.loop = loop_,
+                              .bucket = bucket(),
+                              .cluster = *ClusterId::Parse(config_.cluster),
+                              .encryption_key = kEncryptionKey,
+                              .registration_address = config_.registration_address,
+                              .operator_address = config_.operator_address});
 }
 
 Status E2eCluster::Start() {

@@ -8,7 +8,9 @@
 //   cluster.server(*leader).Kill();
 //
 // When it goes, the servers are killed first and then every process of the instances: those whose
-// environment says NSTANCE_LOCAL_ID and whose folder is below this cluster's own.
+// environment says NSTANCE_LOCAL_ID and that work below this cluster's own folder. Should the test
+// itself be killed, a small process that waits for that does the same. NSTANCE_E2E_KEEP=folder keeps
+// a copy of the bucket, the instances' folders and the logs there, for a look at a failure.
 #pragma once
 
 #include <cstddef>
@@ -22,6 +24,7 @@
 #include "base/result.h"
 #include "test/e2e/cluster_config.h"
 #include "test/e2e/leader_forwarder.h"
+#include "test/e2e/operator_client.h"
 #include "test/e2e/server_process.h"
 #include "test/support/temp_dir.h"
 
@@ -57,17 +60,24 @@ class E2eCluster final {
   [[nodiscard]] RealLoop& loop() { return loop_; }
   [[nodiscard]] const ClusterConfig& config() const { return config_; }
 
+  // An operator of the tenant `default`, who has not joined yet.
+  [[nodiscard]] std::unique_ptr<OperatorClient> NewOperator();
+
   [[nodiscard]] std::string bucket() const { return (dir_.path() / "bucket").string(); }
   // The folder of an instance, below which `work/recv/` has its files.
   [[nodiscard]] std::string instance_folder(const std::string& id) const;
   // Ids of the instances that the local provider has folders for, sorted.
   [[nodiscard]] std::vector<std::string> instances() const;
-  // Logs of all servers, for the message of a failing test.
+  // The ends of the logs of all servers, for the message of a failing test.
   [[nodiscard]] std::string Logs() const;
 
  private:
+  void WatchOver();
+
   TempDir dir_;
   RealLoop loop_;
+  int guarded_ = -1;  // While it is open, this process lives.
+  int guard_ = -1;
   Options options_;
   ClusterConfig config_;
   std::vector<std::unique_ptr<ServerProcess>> servers_;
@@ -75,7 +85,14 @@ class E2eCluster final {
   std::int64_t epoch_ = 0;
 };
 
-// Process ids whose environment has NSTANCE_LOCAL_ID and whose working folder lies below `root`.
-[[nodiscard]] std::vector<int> InstanceProcesses(const std::string& root);
+struct InstanceProcess {
+  int pid = 0;
+  std::string instance_id = {};
+  friend bool operator==(const InstanceProcess&, const InstanceProcess&) = default;
+};
+
+// Processes whose environment has NSTANCE_LOCAL_ID, and whose working folder or one of whose
+// arguments (the keepers') lies below `root`.
+[[nodiscard]] std::vector<InstanceProcess> InstanceProcesses(const std::string& root);
 
 }  // namespace nstance::test

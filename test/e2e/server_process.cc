@@ -13,6 +13,11 @@
 #include "test/support/loop_runner.h"
 
 namespace nstance::test {
+namespace {
+
+constexpr std::size_t kTail = 8'000;
+
+}  // namespace
 
 ServerProcess::ServerProcess(Options options)
     : options_(std::move(options)), health_address_(fmt::format("127.0.0.1:{}", FreePort())) {
@@ -77,10 +82,14 @@ bool ServerProcess::WaitFor(RealLoop& loop, std::string_view path, Duration limi
   return over && answered;
 }
 
-std::string ServerProcess::OutputTail() const {
-  if (process_ != nullptr) return process_->OutputTail();
+std::string ServerProcess::Output() const {
   std::ifstream file(log_file(), std::ios::binary);
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+std::string ServerProcess::OutputTail() const {
+  const std::string text = Output();
+  return text.size() > kTail ? text.substr(text.size() - kTail) : text;
 }
 
 }  // namespace nstance::test

@@ -62,6 +62,8 @@ class ServerProcess final {
   [[nodiscard]] const std::string& health_address() const { return health_address_; }
   [[nodiscard]] std::string addresses_file() const { return options_.folder + "/addresses.json"; }
   [[nodiscard]] std::string log_file() const { return options_.folder + "/server.log"; }
+  // All that it has logged since its first start, and the end of that.
+  [[nodiscard]] std::string Output() const;
   [[nodiscard]] std::string OutputTail() const;
 
  private:

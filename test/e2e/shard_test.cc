@@ -5,138 +5,125 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
-#include <functional>
 #include <iterator>
-#include <map>
-#include <memory>
-#include <optional>
 #include <set>
 #include <string>
-#include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "base/json.h"
-#include "test/e2e/e2e_cluster.h"
-#include "test/support/loop_runner.h"
+#include "test/e2e/shard_fixture.h"
 
 namespace nstance::test {
 namespace {
 
+using testing::Contains;
+using testing::IsSubsetOf;
+using testing::Not;
 using testing::SizeIs;
 
-constexpr Duration kSoon = Duration::Seconds(120);
+TEST_F(ShardTest, AGroupOfTwentyComesUpAndScalesToThirtyAndToFive) {
+  ASSERT_NO_FATAL_FAILURE(BeginWithOperator({.servers = 2, .size = 20}));
+  ASSERT_TRUE(Settles(20)) << Story();
+  ASSERT_TRUE(AllReady(20)) << Story();
+  const std::set<std::string> twenty = Registered();
 
-std::string ReadAll(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  ASSERT_TRUE(Resize(30));
+  ASSERT_TRUE(Settles(30)) << Story();
+  ASSERT_TRUE(AllReady(30)) << Story();
+  const std::set<std::string> thirty = Registered();
+  EXPECT_THAT(twenty, IsSubsetOf(thirty)) << "growing replaces nobody";
+
+  ASSERT_TRUE(Resize(5));
+  ASSERT_TRUE(Settles(5)) << Story();
+  ASSERT_TRUE(AllReady(5)) << Story();
+  EXPECT_THAT(Registered(), IsSubsetOf(thirty)) << "shrinking makes nobody";
+  EXPECT_THAT(Records(), SizeIs(30)) << "each of the others is a tombstone";
 }
 
-class ShardTest : public testing::Test {
- public:
-  void Begin(int size, std::size_t servers) {
-    cluster = std::make_unique<E2eCluster>(
-        E2eCluster::Options{.server_program = NSTANCE_SERVER_PROGRAM,
-                            .agent_command = {NSTANCE_AGENT_PROGRAM},
-                            .servers = servers,
-                            .groups = {{.name = "workers", .size = size}}});
-    ASSERT_TRUE(cluster->Start().has_value());
-    leader = cluster->WaitForLeader(kSoon);
-    ASSERT_TRUE(leader.has_value()) << cluster->Logs();
-  }
-
-  // Instance id to phase, of everything in the bucket.
-  std::map<std::string, std::string> Phases() const {
-    std::map<std::string, std::string> out;
-    const std::filesystem::path folder =
-        std::filesystem::path(cluster->bucket()) / "instance" / cluster->config().shard;
-    std::error_code none;
-    for (const auto& entry : std::filesystem::directory_iterator(folder, none)) {
-      if (entry.path().extension() != ".json") continue;
-      const Result<json::Value> record = json::Parse(ReadAll(entry.path()));
-      if (!record.has_value()) continue;  // Being replaced.
-      out[*record->Find("instance_id")->if_string()] = *record->Find("phase")->if_string();
-    }
-    return out;
-  }
-
-  std::set<std::string> In(const std::string& phase) const {
-    std::set<std::string> out;
-    for (const auto& [id, is] : Phases()) {
-      if (is == phase) out.insert(id);
-    }
-    return out;
-  }
-
-  bool Until(const std::function<bool()>& done, Duration limit = kSoon) {
-    return RunUntil(cluster->loop(), done, limit);
-  }
-
-  // Every live instance has a folder and the reverse.
-  bool Settled(std::size_t size) const {
-    std::set<std::string> live;
-    for (const auto& [id, phase] : Phases()) {
-      if (phase == "registered") live.insert(id);
-      if (phase != "registered" && phase != "gone") return false;
-    }
-    const std::vector<std::string> folders = cluster->instances();
-    return live.size() == size && std::set(folders.begin(), folders.end()) == live;
-  }
-
-  std::unique_ptr<E2eCluster> cluster;
-  std::optional<std::size_t> leader;
-};
-
-// The shell's process of an instance, as its folder tells.
-pid_t ProcessOf(const E2eCluster& cluster, const std::string& id) {
-  const Result<json::Value> run =
-      json::Parse(ReadAll(std::filesystem::path(cluster.instance_folder(id)) / "run.json"));
-  if (!run.has_value()) return 0;
-  const json::Value* pid = run->Find("pid");
-  return pid == nullptr ? 0 : static_cast<pid_t>(*pid->if_integer());
+TEST_F(ShardTest, AnInstanceWhoseProcessesAreKilledIsReplaced) {
+  ASSERT_NO_FATAL_FAILURE(Begin({.servers = 1, .size = 5}));
+  ASSERT_TRUE(Settles(5)) << Story();
+  const std::set<std::string> before = Registered();
+  const std::string victim = *before.begin();
+  KillTree(victim);
+  ASSERT_TRUE(Until([&] { return RecordOf(victim)->phase == InstancePhase::kGone; })) << Story();
+  ASSERT_TRUE(Settles(5)) << Story();
+  EXPECT_THAT(Records(), SizeIs(6)) << "one replacement, for one that died";
+  EXPECT_FALSE(RecordOf(victim)->drain.has_value()) << "nothing was left to drain";
 }
 
-TEST_F(ShardTest, AGroupComesUpAndHealsWhenAnInstanceDies) {
-  Begin(5, 1);
-  ASSERT_TRUE(Until([&] { return Settled(5); })) << cluster->Logs();
-  const std::string victim = *In("registered").begin();
-  const pid_t process = ProcessOf(*cluster, victim);
-  ASSERT_GT(process, 0);
-  ASSERT_EQ(kill(-process, SIGKILL), 0);
-  ASSERT_TRUE(Until([&] { return Phases()[victim] == "gone" && Settled(5); })) << cluster->Logs();
+TEST_F(ShardTest, AnAgentThatIsFrozenMissesReportsAndIsDrainedAndReplaced) {
+  ASSERT_NO_FATAL_FAILURE(BeginWithOperator({.servers = 1, .size = 5}));
+  ASSERT_TRUE(Settles(5)) << Story();
+  ASSERT_TRUE(AllReady(5)) << Story();
+  const std::set<std::string> before = Registered();
+  const std::string victim = *before.begin();
+  ASSERT_EQ(::kill(Agents().at(victim), SIGSTOP), 0);
+  ASSERT_TRUE(Until([&] { return RecordOf(victim)->phase == InstancePhase::kDraining; }))
+      << Story();
+  const std::optional<RecordDrain> drain = RecordOf(victim)->drain;
+  ASSERT_TRUE(drain.has_value());
+  EXPECT_EQ(drain->reason, "unhealthy");
+  EXPECT_EQ(drain->length, Duration::Seconds(5));
+  ASSERT_TRUE(Until([&] { return RecordOf(victim)->phase == InstancePhase::kGone; })) << Story();
+  ASSERT_TRUE(Settles(5)) << Story();
+  EXPECT_THAT(Records(), SizeIs(6));
+  EXPECT_THAT(Registered(), Not(Contains(victim)));
 }
 
-TEST_F(ShardTest, AStandbyTakesOverAndReplacesNothing) {
-  Begin(5, 2);
-  ASSERT_TRUE(Until([&] { return Settled(5); })) << cluster->Logs();
-  const std::set<std::string> before = In("registered");
+TEST_F(ShardTest, AStandbyTakesOverAndReplacesNobody) {
+  ASSERT_NO_FATAL_FAILURE(BeginWithOperator({.servers = 2, .size = 5}));
+  ASSERT_TRUE(Settles(5)) << Story();
+  const std::set<std::string> before = Registered();
   const std::int64_t epoch = cluster->epoch();
   cluster->server(*leader).Kill();
   const auto next = cluster->WaitForLeader(kSoon, epoch);
-  ASSERT_TRUE(next.has_value()) << cluster->Logs();
+  ASSERT_TRUE(next.has_value()) << Story();
   EXPECT_NE(*next, *leader);
+  ASSERT_TRUE(AllReady(5)) << Story();
+  EXPECT_EQ(Registered(), before);
   // It goes on healing, and only that.
   const std::string victim = *before.begin();
-  ASSERT_EQ(kill(-ProcessOf(*cluster, victim), SIGKILL), 0);
-  ASSERT_TRUE(Until([&] { return Phases()[victim] == "gone" && Settled(5); })) << cluster->Logs();
-  const std::set<std::string> after = In("registered");
-  std::set<std::string> kept;
-  std::ranges::set_intersection(before, after, std::inserter(kept, kept.end()));
-  EXPECT_THAT(kept, SizeIs(4));
+  KillTree(victim);
+  ASSERT_TRUE(Until([&] { return RecordOf(victim)->phase == InstancePhase::kGone; })) << Story();
+  ASSERT_TRUE(Settles(5)) << Story();
+  EXPECT_THAT(Records(), SizeIs(6));
 }
 
-TEST_F(ShardTest, ASignalEndsTheServerAndLeavesTheInstances) {
-  Begin(2, 1);
-  ASSERT_TRUE(Until([&] { return Settled(2); })) << cluster->Logs();
-  const std::set<std::string> before = In("registered");
+TEST_F(ShardTest, ASignalEndsTheServerAndANewOneFindsEverybody) {
+  ASSERT_NO_FATAL_FAILURE(BeginWithOperator({.servers = 1, .size = 5}));
+  ASSERT_TRUE(Settles(5)) << Story();
+  const std::set<std::string> before = Registered();
+  const std::map<std::string, pid_t> agents = Agents();
   EXPECT_EQ(cluster->server(0).Terminate(cluster->loop(), Duration::Seconds(30)), 0);
-  for (const std::string& id : before) EXPECT_EQ(kill(ProcessOf(*cluster, id), 0), 0) << id;
+  EXPECT_EQ(Agents(), agents) << "instances outlive servers";
   ASSERT_TRUE(cluster->server(0).Start().has_value());
-  ASSERT_TRUE(cluster->WaitForLeader(kSoon, cluster->epoch()).has_value());
-  ASSERT_TRUE(Until([&] { return Settled(2); })) << cluster->Logs();
-  EXPECT_EQ(In("registered"), before);
+  ASSERT_TRUE(cluster->WaitForLeader(kSoon, cluster->epoch()).has_value()) << Story();
+  ASSERT_TRUE(AllReady(5)) << Story();
+  ASSERT_TRUE(Settles(5)) << Story();
+  EXPECT_EQ(Registered(), before);
+  EXPECT_EQ(Agents(), agents);
+}
+
+TEST_F(ShardTest, AServerWhoseCacheIsDeletedComesBackToTheSameState) {
+  ASSERT_NO_FATAL_FAILURE(BeginWithOperator({.servers = 1, .size = 5}));
+  ASSERT_TRUE(Resize(6));
+  ASSERT_TRUE(Settles(6)) << Story();
+  const std::set<std::string> before = Registered();
+  const std::map<std::string, pid_t> agents = Agents();
+  const std::filesystem::path cache = cluster->server(0).options().folder + "/cache";
+  for (const char* what : {"db", ""}) {
+    SCOPED_TRACE(what);
+    cluster->server(0).Kill();
+    std::filesystem::remove_all(cache / what);
+    ASSERT_TRUE(cluster->server(0).Start().has_value());
+    ASSERT_TRUE(cluster->WaitForLeader(kSoon, cluster->epoch()).has_value()) << Story();
+    ASSERT_TRUE(AllReady(6)) << Story();
+    ASSERT_TRUE(Settles(6)) << Story();
+    EXPECT_EQ(Registered(), before);
+    EXPECT_EQ(Agents(), agents);
+  }
 }
 
 }  // namespace
