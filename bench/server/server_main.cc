@@ -176,6 +176,7 @@ int Main(std::span<char*> arguments) {
   std::filesystem::create_directories(flags->dir + "/cache", error);
   crypto::InitSecureHeap(crypto::kSmallSecureHeapBytes);
   (void)std::signal(SIGPIPE, SIG_IGN);
+  grpc::RaiseDescriptorLimit();
   return Run(*flags);
 }
 
