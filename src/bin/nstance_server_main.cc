@@ -172,6 +172,7 @@ int Main(std::span<char*> arguments) {
   }
   crypto::InitSecureHeap(crypto::kSmallSecureHeapBytes);
   (void)std::signal(SIGPIPE, SIG_IGN);
+  grpc::RaiseDescriptorLimit();
   return Run(*line);
 }
 
