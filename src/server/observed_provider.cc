@@ -3,7 +3,7 @@
 #include <array>
 #include <utility>
 
-#include "server/metric_families.h"
+#include "base/metric_families.h"
 
 namespace nstance {
 namespace {

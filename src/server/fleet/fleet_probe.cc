@@ -3,7 +3,7 @@
 #include <array>
 
 #include "core/fleet/words.h"
-#include "server/metric_families.h"
+#include "base/metric_families.h"
 
 namespace nstance {
 namespace {

@@ -57,6 +57,7 @@ void Fleet::Engine::SetGroups(GroupsRef groups) {
   for (const auto& [name, ids] : by_group_) {
     if (!ids.empty()) dirty_.insert(name);
   }
+  rows_.WriteGroups(groups_, deps_.loop.WallNow());
   Schedule();
   if (before == nullptr) ScheduleSweep(provider_listed_ ? gc_interval_ : Duration::Seconds(1));
 }
@@ -93,6 +94,7 @@ void Fleet::Engine::PlanSome() {
 void Fleet::Engine::PlanOne(const GroupName& group) {
   GroupState& state = group_states_[group];
   const Instant now = deps_.loop.Now();
+  const Instant begun = Stopwatch();
   state.plan = fleet::PlanGroup(ViewOf(group), now);
   state.planned = true;
   state.replan_at = state.plan.replan_at;
@@ -101,6 +103,7 @@ void Fleet::Engine::PlanOne(const GroupName& group) {
   Apply(group, plan);
   RefuseHeldOrders(group, plan);
   TellGroup(group);
+  probe_.Planned(Stopwatch() - begun);
   const bool gone = groups_->Find(group.first, group.second) == nullptr &&
                     std::ranges::none_of(by_group_[group], [&](const InstanceId& id) {
                       return entries_.at(id)->instance.live();

@@ -1,4 +1,4 @@
-// What the parts of the server that count things share.
+// What the parts of a program that count things share.
 #pragma once
 
 #include <string>
