@@ -345,7 +345,7 @@ void ShardLeader::MakeServices() {
                      },
                      .metrics = &deps_.metrics,
                      .rows = deps_.rows,
-                     .other_calls = deps_.other_calls});
+                     .other_calls = deps_.other_calls ? deps_.other_calls() : OtherCalls()});
   services_ = std::make_unique<Services>(*context_);
 }
 

@@ -75,9 +75,10 @@ class ShardLeader final {
     RpcServer& rpc;
     ConfigSource& config;
     DenyWatch& denied;
-    Cache* rows = nullptr;                     // FleetDeps::rows.
-    std::function<Instant()> stopwatch = {};   // FleetDeps::stopwatch.
-    std::function<std::unique_ptr<RpcServerCall>(std::unique_ptr<RpcServerCall>)> other_calls = {};
+    Cache* rows = nullptr;                    // FleetDeps::rows.
+    std::function<Instant()> stopwatch = {};  // FleetDeps::stopwatch.
+    // Made for one leadership and dropped with it: server reflection.
+    std::function<OtherCalls()> other_calls = {};
   };
   struct Options {
     ClusterId cluster;

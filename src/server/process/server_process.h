@@ -89,8 +89,7 @@ class ServerProcess final {
     ServerFactories factories;
     Cache* rows = nullptr;                    // The cache on disk; null: none is kept.
     std::function<Instant()> stopwatch = {};  // A clock that goes on inside a turn.
-    // ServiceContext::other_calls.
-    std::function<std::unique_ptr<RpcServerCall>(std::unique_ptr<RpcServerCall>)> other_calls = {};
+    std::function<OtherCalls()> other_calls = {};  // ShardLeader::Deps::other_calls.
   };
   struct Owner {
     // The end, told once, in a turn of its own.

@@ -29,6 +29,10 @@
 
 namespace nstance {
 
+// Takes a call that has passed the gate and has no handler among the services, or hands it back.
+using OtherCalls =
+    std::function<std::unique_ptr<RpcServerCall>(std::unique_ptr<RpcServerCall> call)>;
+
 struct ServiceContext {
   Loop& loop;
   ObjectStore& store;          // Of the shard.
@@ -52,9 +56,7 @@ struct ServiceContext {
   metrics::Registry* metrics = nullptr;
   // The cache on this machine's disk; null: none is kept.
   Cache* rows = nullptr;
-  // Takes calls that have passed the gate and have no handler here (server reflection), or hands
-  // them back.
-  std::function<std::unique_ptr<RpcServerCall>(std::unique_ptr<RpcServerCall>)> other_calls = {};
+  OtherCalls other_calls = {};
 };
 
 // What most operator methods answer to an id that is not of the caller's tenant, or of nobody.
