@@ -15,13 +15,12 @@ namespace nstance {
 
 // The page shows the family also before its first series.
 inline void Declare(metrics::Snapshot& page, const metrics::Family& family, metrics::Kind kind) {
-  page.try_emplace(
-      std::string(family.name),
-      metrics::FamilySnapshot{.kind = kind,
-                              .help = std::string(family.help),
-                              .labels = {family.labels.begin(), family.labels.end()},
-                              .bounds = family.buckets,
-                              .series = {}});
+  page.try_emplace(std::string(family.name),
+                   metrics::FamilySnapshot{.kind = kind,
+                                           .help = std::string(family.help),
+                                           .labels = {family.labels.begin(), family.labels.end()},
+                                           .bounds = family.buckets,
+                                           .series = {}});
 }
 
 }  // namespace nstance

@@ -12,9 +12,8 @@ namespace nstance {
 
 config::Address FirstHealthAddress(const ServerCommandLine& line) {
   if (line.bind.health_addr) return *line.bind.health_addr;
-  std::ifstream file(
-      line.cachedir + "/" + std::string(ConfigCacheName(config::Layout::kNstance)),
-      std::ios::binary);
+  std::ifstream file(line.cachedir + "/" + std::string(ConfigCacheName(config::Layout::kNstance)),
+                     std::ios::binary);
   const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
   const config::LoadResult loaded = LoadChecked(text);
   return loaded.config ? loaded.config->server.bind.health_addr : config::Addresses{}.health_addr;

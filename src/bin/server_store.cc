@@ -79,10 +79,9 @@ Result<std::unique_ptr<ServerStore>> OpenWhole(const StoreAddress& address, Real
         parts->store_,
         s3::S3Store::Make(
             {.loop = loop, .http = http, .credentials = parts->credentials_, .prng = Prng(1)},
-            s3::WithEnvironment({.bucket = address.bucket,
-                                 .region = address.region,
-                                 .endpoint = address.endpoint},
-                                environment)));
+            s3::WithEnvironment(
+                {.bucket = address.bucket, .region = address.region, .endpoint = address.endpoint},
+                environment)));
     return parts;
   }
   auto parts = std::make_unique<GcsParts>(loop, http);

@@ -1,7 +1,6 @@
 #include "bin/validate_config.h"
 
 #include <fstream>
-#include <iterator>
 #include <memory>
 #include <optional>
 #include <string>
@@ -29,9 +28,14 @@ struct Text {
 Result<Text> ReadFile(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   if (!file) return Fail(Unavailable(path + ": cannot be read"));
-  return Text{.name = path,
-              .bytes = std::string((std::istreambuf_iterator<char>(file)),
-                                   std::istreambuf_iterator<char>())};
+  std::string bytes(ObjectStore::kMaxObjectBytes + 1, '\0');
+  file.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  bytes.resize(static_cast<std::size_t>(file.gcount()));
+  if (file.bad() || bytes.size() > ObjectStore::kMaxObjectBytes) {
+    return Fail(InvalidArgument(fmt::format("{}: cannot be read, or larger than {} bytes", path,
+                                            ObjectStore::kMaxObjectBytes)));
+  }
+  return Text{.name = path, .bytes = std::move(bytes)};
 }
 
 Result<Text> ReadStored(const ServerCommandLine& line) {

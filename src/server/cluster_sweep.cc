@@ -38,8 +38,8 @@ Result<Timestamp> LastExpiry(std::string_view bytes) {
 
 void ClusterSweep::Later() {
   const Duration interval = owner_.terms().interval;
-  timer_ = deps_.loop.CallAfter(interval == Duration() ? kIdleInterval : interval,
-                                [this] { Begin(); });
+  timer_ =
+      deps_.loop.CallAfter(interval == Duration() ? kIdleInterval : interval, [this] { Begin(); });
 }
 
 void ClusterSweep::Begin() {
@@ -64,9 +64,9 @@ void ClusterSweep::List() {
     if (kind == Kind::kNonces) return "operator-nonce/";
     return kind == Kind::kOperators ? "operator/" : "certlog/";
   };
-  call_ = store().List(
-      {.prefix = prefix(kind_), .page_token = places_[kind_].page, .page_size = kPage},
-      [this](Result<ListPage> page) { OnPage(std::move(page)); });
+  call_ =
+      store().List({.prefix = prefix(kind_), .page_token = places_[kind_].page, .page_size = kPage},
+                   [this](Result<ListPage> page) { OnPage(std::move(page)); });
 }
 
 void ClusterSweep::OnPage(Result<ListPage> page) {
@@ -93,8 +93,7 @@ void ClusterSweep::NextObject() {
     return End();
   }
   ++place.looked;
-  call_ =
-      store().Get(keys_.front(), [this](const Result<Object>& object) { OnObject(object); });
+  call_ = store().Get(keys_.front(), [this](const Result<Object>& object) { OnObject(object); });
 }
 
 void ClusterSweep::OnObject(const Result<Object>& object) {

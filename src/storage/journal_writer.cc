@@ -61,8 +61,7 @@ void JournalWriter::Declare(metrics::Snapshot& page) {
 void JournalWriter::Count(std::size_t bytes, Instant begun) {
   if (deps_.metrics == nullptr) return;
   deps_.metrics->Counter(Commits(), {}).Add();
-  deps_.metrics->Histogram(CommitSeconds(), {})
-      .Observe(InSeconds(deps_.loop.Now() - begun));
+  deps_.metrics->Histogram(CommitSeconds(), {}).Observe(InSeconds(deps_.loop.Now() - begun));
   deps_.metrics->Gauge(Bytes(), {}).Set(static_cast<double>(bytes));
 }
 

@@ -52,17 +52,17 @@ Pending PrefixedStore::Delete(DeleteRequest request, Done<void> done) {
 
 Pending PrefixedStore::List(ListRequest request, Done<ListPage> done) {
   request.prefix = prefix_ + request.prefix;
-  return store_.List(
-      std::move(request),
-      [cut = prefix_.size(), done = std::move(done)](Result<ListPage> page) mutable {
-        if (!page.has_value()) return done(std::move(page));
-        for (ListedObject& object : page->objects) {
-          Result<ObjectKey> key = ObjectKey::Parse(object.key.text().substr(cut));
-          if (!key.has_value()) return done(Fail(std::move(key).error().Under("listing")));
-          object.key = std::move(key).value();
-        }
-        done(std::move(page));
-      });
+  return store_.List(std::move(request),
+                     [cut = prefix_.size(), done = std::move(done)](Result<ListPage> page) mutable {
+                       if (!page.has_value()) return done(std::move(page));
+                       for (ListedObject& object : page->objects) {
+                         Result<ObjectKey> key = ObjectKey::Parse(object.key.text().substr(cut));
+                         if (!key.has_value())
+                           return done(Fail(std::move(key).error().Under("listing")));
+                         object.key = std::move(key).value();
+                       }
+                       done(std::move(page));
+                     });
 }
 
 Pending PrefixedStore::PutUnconditionally(ObjectKey key, std::string bytes,

@@ -181,8 +181,7 @@ void Fleet::Engine::BeginDeletion(Entry& entry, const fleet::Action& action, Bra
   }
   if (action.failure) {
     const GroupName group = {instance.tenant, instance.group};
-    group_states_[group].backoff.OnFailure(*action.failure,
-                                           std::string(fleet::Word(action.reason)),
+    group_states_[group].backoff.OnFailure(*action.failure, std::string(fleet::Word(action.reason)),
                                            deps_.loop.Now(), deps_.jitter);
     probe_.CreateFailed(group, *action.failure);
   }

@@ -2,8 +2,8 @@
 
 #include <array>
 
-#include "core/fleet/words.h"
 #include "base/metric_families.h"
+#include "core/fleet/words.h"
 
 namespace nstance {
 namespace {

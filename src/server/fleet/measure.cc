@@ -3,8 +3,8 @@
 #include <string>
 #include <string_view>
 
-#include "server/fleet/engine.h"
 #include "base/metric_families.h"
+#include "server/fleet/engine.h"
 
 namespace nstance {
 namespace {

@@ -249,7 +249,11 @@ void ShardLeader::MakeFleet() {
 void ShardLeader::MaybeOpen() {
   if (state_ != State::kLoading || !groups_ready_ || !config_ready_ || !fleet_ready_) return;
   // Before the list is known nobody can say who is denied, so nobody is let in.
-  if (!network_ready_ || !deps_.denied.known()) return;
+  if (!network_ready_) return;
+  if (!deps_.denied.known()) {
+    retry_ = deps_.loop.CallAfter(kBindRetry, [this] { MaybeOpen(); });
+    return;
+  }
   state_ = State::kOpening;
   OpenNext();
 }
@@ -340,9 +344,8 @@ void ShardLeader::MakeServices() {
                      .identity = options_.identity,
                      .cluster = options_.cluster,
                      .shard = options_.shard,
-                     .alarm = [this](std::string_view alarm, const std::string& detail) {
-                       owner_.alarm(alarm, detail);
-                     },
+                     .alarm = [this](std::string_view alarm,
+                                     const std::string& detail) { owner_.alarm(alarm, detail); },
                      .metrics = &deps_.metrics,
                      .rows = deps_.rows,
                      .other_calls = deps_.other_calls ? deps_.other_calls() : OtherCalls()});

@@ -116,8 +116,6 @@ class ShardLeader final {
   void StepDown(Instant deadline, Task done);
   // Entries of the deny list that are new: their connections are closed.
   void OnDenied(const std::vector<DenyEntry>& entries);
-  // DenyWatch::known() has become true.
-  void OnDenyKnown() { MaybeOpen(); }
   // Gauges of this moment.
   void Measure(metrics::Registry& gauges) const;
 

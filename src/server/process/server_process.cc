@@ -334,8 +334,7 @@ void ServerProcess::OnKeys(ClusterIdentityRef identity) {
   Result<std::unique_ptr<Provider>> provider = deps_.factories.provider(started_with_->config);
   if (!provider.has_value()) return Fatal(kExitFatal, provider.error().message);
   provider_ = std::move(provider).value();
-  observed_provider_ =
-      std::make_unique<ObservedProvider>(deps_.loop, *provider_, deps_.metrics);
+  observed_provider_ = std::make_unique<ObservedProvider>(deps_.loop, *provider_, deps_.metrics);
   config::Addresses advertised = Bound();
   const std::map<RpcPort, RpcAddress> told = Advertised();
   advertised.registration_addr.host = told.at(RpcPort::kRegistration).host;
@@ -375,11 +374,7 @@ void ServerProcess::StartDenyWatch() {
                            [this](const std::vector<DenyEntry>& entries) {
                              if (leader_ != nullptr) leader_->OnDenied(entries);
                            },
-                       .alarm = [this](const Error& why) { Alarm("deny_list_old", why.message); },
-                       .first_known =
-                           [this] {
-                             if (leader_ != nullptr) leader_->OnDenyKnown();
-                           }});
+                       .alarm = [this](const Error& why) { Alarm("deny_list_old", why.message); }});
   denied_->Start();
 }
 

@@ -87,8 +87,8 @@ class ServerProcess final {
     log::Logger log;
     RpcServer& rpc;
     ServerFactories factories;
-    Cache* rows = nullptr;                    // The cache on disk; null: none is kept.
-    std::function<Instant()> stopwatch = {};  // A clock that goes on inside a turn.
+    Cache* rows = nullptr;                         // The cache on disk; null: none is kept.
+    std::function<Instant()> stopwatch = {};       // A clock that goes on inside a turn.
     std::function<OtherCalls()> other_calls = {};  // ShardLeader::Deps::other_calls.
   };
   struct Owner {

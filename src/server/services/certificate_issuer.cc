@@ -5,12 +5,12 @@
 #include <utility>
 
 #include "base/json.h"
+#include "base/metric_families.h"
 #include "base/overloaded.h"
 #include "base/text.h"
 #include "core/object_layout.h"
 #include "core/stored_object.h"
 #include "crypto/checksum.h"
-#include "base/metric_families.h"
 
 namespace nstance {
 namespace {

@@ -3,8 +3,8 @@
 #include <array>
 #include <string_view>
 
-#include "ports/api/methods.h"
 #include "base/metric_families.h"
+#include "ports/api/methods.h"
 
 namespace nstance {
 namespace {

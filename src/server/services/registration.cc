@@ -388,12 +388,11 @@ void RegistrationService::FinishOperator(std::uint64_t number,
                                              {"expires_at", job->record.expires_at}});
     if (context_.rows != nullptr) {
       std::vector<cache::Change> changes;
-      changes.emplace_back(
-          cache::OperatorRow{.tenant = job->claims.tenant,
-                             .storage_key = OperatorStorageKey(job->key),
-                             .public_key_sha256 = HexEncode(job->key.SpkiSha256()),
-                             .registered_at = job->record.registered_at,
-                             .expires_at = job->record.expires_at});
+      changes.emplace_back(cache::OperatorRow{.tenant = job->claims.tenant,
+                                              .storage_key = OperatorStorageKey(job->key),
+                                              .public_key_sha256 = HexEncode(job->key.SpkiSha256()),
+                                              .registered_at = job->record.registered_at,
+                                              .expires_at = job->record.expires_at});
       context_.rows->Write(std::move(changes));
     }
   }

@@ -50,10 +50,8 @@ void Watches::Declare(metrics::Snapshot& page) {
 
 // An operator counts as connected while one of its certificates watches something.
 void Watches::Measure(metrics::Registry& gauges) const {
-  static const metrics::Family kStreams = {.name = "watch_streams",
-                                           .help = "Watches that are open.",
-                                           .labels = {"kind"},
-                                           .buckets = {}};
+  static const metrics::Family kStreams = {
+      .name = "watch_streams", .help = "Watches that are open.", .labels = {"kind"}, .buckets = {}};
   static const metrics::Family kOperators = {.name = "operators_connected",
                                              .help = "Operators that watch something.",
                                              .labels = {"tenant"},
