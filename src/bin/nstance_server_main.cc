@@ -2,7 +2,10 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <cstdint>
 #include <cstdio>
+#include <functional>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -113,6 +116,8 @@ int Run(const ServerCommandLine& line) {
     if (!moved) log.Error("the health listener cannot move", {{"error", moved.error()}});
     show_health();
   };
+  std::function<OtherCalls()> reflection;
+  if (line.debug) reflection = [&] { return MakeReflection(tables->policy); };
   server = std::make_unique<ServerProcess>(
       ServerProcess::Deps{.loop = loop,
                           .store = (*parts)->store(),
@@ -126,7 +131,7 @@ int Run(const ServerCommandLine& line) {
                           .factories = made.Factories(),
                           .rows = &rows,
                           .stopwatch = ReadStopwatch,
-                          .other_calls = [&] { return MakeReflection(tables->policy); }},
+                          .other_calls = reflection},
       ServerSettings{.id = line.id,
                      .shard = *ShardId::Parse(line.shard),
                      .bind = line.bind,

@@ -213,6 +213,7 @@ class Fleet::Engine final {
   void Schedule();
   void PlanSome();
   void PlanOne(const GroupName& group);
+  void AskForRoom(const fleet::GroupView& view, const fleet::Plan& plan);
   void ArmReplan();
   void TellGroup(const GroupName& group);
   void PickCreations();

@@ -149,7 +149,7 @@ void Fleet::Engine::FillCreation(const GroupName& name, fleet::GroupView& view) 
 void Fleet::Engine::FillSubnets(const std::vector<std::string>& subnets, fleet::GroupView& view) {
   std::map<std::string_view, fleet::SubnetView> views;
   for (const std::string& subnet : subnets) {
-    subnets_.Want(subnet);
+    if (!subnets_.Asked(subnet)) subnets_.Want(subnet);
     fleet::SubnetView& one = views[subnet] = {.id = subnet};
     if (const auto room = subnets_.Find(subnet)) one.room = room->free;
   }

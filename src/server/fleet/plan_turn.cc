@@ -95,13 +95,15 @@ void Fleet::Engine::PlanOne(const GroupName& group) {
   GroupState& state = group_states_[group];
   const Instant now = deps_.loop.Now();
   const Instant begun = Stopwatch();
-  state.plan = fleet::PlanGroup(ViewOf(group), now);
+  const fleet::GroupView view = ViewOf(group);
+  state.plan = fleet::PlanGroup(view, now);
   state.planned = true;
   state.replan_at = state.plan.replan_at;
   if (state.plan.registration_proven) state.backoff.OnRegistrationProven();
   const fleet::Plan plan = state.plan;
   Apply(group, plan);
   RefuseHeldOrders(group, plan);
+  AskForRoom(view, plan);
   TellGroup(group);
   probe_.Planned(Stopwatch() - begun);
   const bool gone = groups_->Find(group.first, group.second) == nullptr &&
@@ -109,6 +111,20 @@ void Fleet::Engine::PlanOne(const GroupName& group) {
                       return entries_.at(id)->instance.live();
                     });
   if (gone) group_states_.erase(group);
+}
+
+// Where something is made, the room shrinks; where nothing can be, it may come back.
+void Fleet::Engine::AskForRoom(const fleet::GroupView& view, const fleet::Plan& plan) {
+  const bool creates = std::ranges::any_of(plan.actions, [](const fleet::Action& action) {
+    return action.kind == fleet::ActionKind::kCreate;
+  });
+  const bool held = std::ranges::any_of(plan.holds, [](const fleet::Hold& hold) {
+    return hold.code == fleet::HoldCode::kSubnetFull;
+  });
+  for (const fleet::SubnetView& subnet : view.subnets) {
+    if (creates) subnets_.Want(subnet.id);
+    if (held) subnets_.Await(subnet.id);
+  }
 }
 
 // The earliest moment at which time alone may change a plan.

@@ -36,22 +36,23 @@ void SubnetWatch::Ask(const std::string& subnet) {
       });
 }
 
+void SubnetWatch::Await(const std::string& subnet) {
+  Subnet& awaited = subnets_[subnet];
+  if (std::exchange(awaited.awaited, true) || awaited.asking) return;
+  awaited.timer = loop_.CallAt(awaited.ask_after, [this, subnet] { Ask(subnet); });
+}
+
 void SubnetWatch::OnAnswer(const std::string& subnet, Instant asked_at,
                            const ProviderResult<std::optional<std::uint64_t>>& answer) {
   Subnet& asked = subnets_.at(subnet);
   asked.asking = false;
-  const bool was_full = asked.room && asked.room->free == 0;
   const bool tells = !answer.has_value() || answer->has_value();
   asked.ask_after = loop_.Now() + (tells ? kGap : kGapUnknown);
   if (answer.has_value()) {
     asked.room.reset();
     if (answer->has_value()) asked.room = Room{.free = **answer, .asked_at = asked_at};
   }
-  const bool is_full = asked.room && asked.room->free == 0;
-  if (is_full) {
-    asked.timer = loop_.CallAfter(kGap, [this, subnet] { Ask(subnet); });
-  }
-  if (was_full != is_full) changed_();
+  if (std::exchange(asked.awaited, false)) changed_();
 }
 
 }  // namespace nstance

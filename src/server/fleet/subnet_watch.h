@@ -1,17 +1,16 @@
 // SubnetWatch: how much room the subnets have, by the provider's word.
 //
-//   watch.Want("subnet-1");                          // While something is planned for it.
+//   watch.Want("subnet-1");                          // Something is made there.
 //   if (const auto room = watch.Find("subnet-1")) full = room->free <= made_since(room->asked_at);
 //
-// A subnet that is wanted is asked about at most every 30 s, and by itself again while it is full,
-// so that a group that waits for room is planned when there is some. A provider that cannot tell is
-// left alone for ten minutes. An error is no evidence: the last word holds, and it is asked again
-// after 30 s.
+// A subnet that is wanted is asked about at most every 30 s; one that is awaited is asked about by
+// itself, so that a group that waits for room is planned when there may be some. A provider that
+// cannot tell is left alone for ten minutes. An error is no evidence: the last word holds, and it is
+// asked again after 30 s.
 //
 // Guarantees, each held by a test:
 //   - what the provider cannot tell is not full
-//   - `changed` is told when a subnet that was full is not any more, or the reverse; in a turn of
-//     its own
+//   - `changed` is told of every answer that was awaited, in a turn of its own
 //   - destroying it leaves no timer and no callback
 #pragma once
 
@@ -45,6 +44,10 @@ class SubnetWatch final {
   SubnetWatch& operator=(const SubnetWatch&) = delete;
 
   void Want(const std::string& subnet);
+  // There is no room: `changed` is told after the next answer.
+  void Await(const std::string& subnet);
+  // Whether it was ever wanted.
+  [[nodiscard]] bool Asked(const std::string& subnet) const { return subnets_.contains(subnet); }
   // Empty: not known, or no limit.
   [[nodiscard]] std::optional<Room> Find(const std::string& subnet) const;
 
@@ -53,6 +56,7 @@ class SubnetWatch final {
     std::optional<Room> room = std::nullopt;
     Instant ask_after = {};
     bool asking = false;
+    bool awaited = false;
     Pending call = {};
     Pending timer = {};
   };
