@@ -42,7 +42,7 @@ const metrics::Family& CommitSeconds() {
   return kFamily;
 }
 
-const metrics::Family& Bytes() {
+const metrics::Family& JournalBytes() {
   static const metrics::Family kFamily = {.name = "journal_bytes",
                                           .help = "Size of the journal as last written.",
                                           .labels = {},
@@ -55,14 +55,14 @@ const metrics::Family& Bytes() {
 void JournalWriter::Declare(metrics::Snapshot& page) {
   nstance::Declare(page, Commits(), metrics::Kind::kCounter);
   nstance::Declare(page, CommitSeconds(), metrics::Kind::kHistogram);
-  nstance::Declare(page, Bytes(), metrics::Kind::kGauge);
+  nstance::Declare(page, JournalBytes(), metrics::Kind::kGauge);
 }
 
 void JournalWriter::Count(std::size_t bytes, Instant begun) {
   if (deps_.metrics == nullptr) return;
   deps_.metrics->Counter(Commits(), {}).Add();
   deps_.metrics->Histogram(CommitSeconds(), {}).Observe(InSeconds(deps_.loop.Now() - begun));
-  deps_.metrics->Gauge(Bytes(), {}).Set(static_cast<double>(bytes));
+  deps_.metrics->Gauge(JournalBytes(), {}).Set(static_cast<double>(bytes));
 }
 
 JournalMachine::Input JournalWriter::Input() {

@@ -5,6 +5,7 @@
 
 #include "base/metric_families.h"
 #include "base/version.h"
+#include "server/fleet/fleet_probe.h"
 #include "server/process/process_families.h"
 #include "server/process/server_process.h"
 #include "server/services/observed_call.h"

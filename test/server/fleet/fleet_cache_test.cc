@@ -105,7 +105,8 @@ TEST_P(FleetCacheMishapTest, ChangesNothingForTheNextLeader) {
   EXPECT_EQ(Believed(next), believed);
   EXPECT_EQ(world.cloud().Count(sim::SimProviderMethod::kCreate), creates);
   EXPECT_EQ(world.cloud().Count(sim::SimProviderMethod::kDelete), deletes);
-  if (!world.rows().broken) EXPECT_EQ(world.rows().Read().instances, RowsOf(next));
+  if (world.rows().broken) return;
+  EXPECT_EQ(world.rows().Read().instances, RowsOf(next));
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -126,7 +127,7 @@ INSTANTIATE_TEST_SUITE_P(
                    row.record_etag = "another";
                  }
                }}),
-    [](const testing::TestParamInfo<Mishap>& info) { return info.param.name; });
+    [](const testing::TestParamInfo<Mishap>& mishap) { return mishap.param.name; });
 
 }  // namespace
 }  // namespace nstance::test
