@@ -43,6 +43,8 @@ const fleet::Plan* Fleet::LastPlan(const TenantId& tenant, const GroupKey& group
 const GroupsRef& Fleet::groups() const { return engine_->groups(); }
 bool Fleet::provider_listed() const { return engine_->provider_listed(); }
 
+void Fleet::Measure(metrics::Registry& gauges) const { engine_->Measure(gauges); }
+
 std::string_view Fleet::StatusWord(const Instance& instance) const {
   return engine_->StatusWord(instance);
 }

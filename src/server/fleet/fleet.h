@@ -50,6 +50,7 @@
 #include "crypto/ed25519.h"
 #include "ports/api/agent.h"
 #include "ports/api/instances.h"
+#include "ports/cache.h"
 #include "ports/http.h"
 #include "ports/loop.h"
 #include "ports/object_store.h"
@@ -74,6 +75,10 @@ struct FleetDeps {
   metrics::Registry& metrics;
   log::Logger log;
   LeaderScope& leader;
+  // The cache on this machine's disk; null: none is kept.
+  Cache* rows = nullptr;
+  // A clock that goes on inside a turn, for what plans cost; empty: the loop's.
+  std::function<Instant()> stopwatch = {};
 };
 
 struct FleetOptions {
@@ -169,6 +174,8 @@ class Fleet final {
   [[nodiscard]] const fleet::Plan* LastPlan(const TenantId& tenant, const GroupKey& group) const;
   [[nodiscard]] const GroupsRef& groups() const;
   [[nodiscard]] bool provider_listed() const;
+  // Gauges of this moment: sizes, phases, holds, brakes, the journal, the sweep.
+  void Measure(metrics::Registry& gauges) const;
   // "pending", "running", ... (wire.md 5.2).
   [[nodiscard]] std::string_view StatusWord(const Instance& instance) const;
   [[nodiscard]] bool Drifted(const Instance& instance) const;

@@ -78,6 +78,7 @@ void Fleet::Engine::OpenOnDemand(OnDemandRequest request, MergedInstanceConfig c
   Instance instance = {
       .id = id, .tenant = request.tenant, .group = request.group, .on_demand = true};
   instance.created_at = deps_.loop.Now();
+  if (subnet) instance.subnet = view.subnets[*subnet].id;
   instance.create = OpenIntent{.intent = {.id = {},
                                           .kind = IntentKind::kCreate,
                                           .instance_id = id,

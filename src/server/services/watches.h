@@ -41,6 +41,8 @@ class Watches final {
 
   // Every watcher of the tenant's instances understands `drain_cancelled`.
   [[nodiscard]] bool AllUnderstandCancel(const TenantId& tenant) const;
+  void Measure(metrics::Registry& gauges) const;
+  static void Declare(metrics::Snapshot& page);
   [[nodiscard]] std::size_t size() const { return streams_.size(); }
 
  private:
@@ -62,6 +64,7 @@ class Watches final {
   void SendGroup(const GroupName& name);
   void FlushGroups();
   void End(std::uint64_t number, Status status);
+  [[nodiscard]] static std::string_view KindName(Kind kind);
 
   static constexpr std::size_t kMaxMessages = 1'000;
   static constexpr std::size_t kMaxBytes = std::size_t{8} * 1024 * 1024;
