@@ -37,7 +37,7 @@ peers: setup ## install the real programs that tests run against, into a cache o
 	@tools/peers
 
 demo demo-down: ## (not built yet) a running cluster on this machine, and its removal
-	@echo "make $@: the demo needs nstance-server, nstance-agent and nstance-admin, which are not built yet" >&2
+	@echo "make $@: the demo needs commands of nstance-admin that are not built yet; docs/server.md starts a server by hand" >&2
 	@exit 1
 
 lint: build/dev/build.ninja ## formatting, layers, banned calls, clang-tidy, shell scripts
