@@ -106,9 +106,9 @@ function(nstance_test name)
   endif()
   add_executable(${name} ${arg_SOURCES})
   if(NSTANCE_SANITIZE)
-    # Sanitizers and optimisation together double the time that a test takes to compile. Only the code
-    # under test needs to be fast and to be watched for undefined behaviour.
-    target_compile_options(${name} PRIVATE -O0 -fno-sanitize=undefined)
+    # Sanitizers and optimisation together double the time that a test takes to compile, and only the
+    # code under test needs to be fast.
+    target_compile_options(${name} PRIVATE -O0)
   endif()
   target_include_directories(${name} PRIVATE "${PROJECT_SOURCE_DIR}")
   _nstance_link(${name} PRIVATE ${arg_DEPS})
