@@ -238,7 +238,10 @@ TEST_F(LocalKillTest, AKeeperThatDiesAtAnyStepNeverLetsUserDataRunTwice) {
     }
     DeleteWhole(id, step);
     EXPECT_LE(world_.Starts(id), 1U) << step;
-    EXPECT_EQ(world_.Starts(id), step == "keeper-recorded" ? 0U : 1U) << step;
+    // What was just released is killed with its keeper, before or after its first line.
+    if (step != "keeper-released") {
+      EXPECT_EQ(world_.Starts(id), step == "keeper-recorded" ? 0U : 1U) << step;
+    }
   }
 }
 

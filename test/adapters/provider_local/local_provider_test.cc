@@ -208,10 +208,13 @@ TEST_F(LocalProviderTest, TheExitCodeIsKeptAndAnInstanceThatEndedIsNotStartedAga
 }
 
 TEST_F(LocalProviderTest, AnInstanceRunsAsLongAsAnyProcessOfItsTree) {
-  const InstanceId id = RunScript("(setsid sleep 600 &) ; exit 3");
+  const std::filesystem::path last = world_.path() / "last";
+  const InstanceId id =
+      RunScript(fmt::format("(setsid sleep 600 &) ; echo x > {} ; exit 3", last.string()));
+  // The script has said its last word, and only what it left behind lives.
   ASSERT_TRUE(Becomes([&] {
     const auto tree = world_.TreeOf(id);
-    return tree.keeper_alive && tree.members.size() == 1;
+    return std::filesystem::exists(last) && tree.keeper_alive && tree.members.size() == 1;
   }));
   EXPECT_EQ(Get(id)->status, ProviderStatus::kRunning);
   world_.EndVm(id);
