@@ -142,7 +142,10 @@ bool LoadAgent::Probe(std::function<void()> done) {
                       .metadata = Features()},
                      [this, done = std::move(done)](const Result<api::Empty>& answer) {
                        probing_ = false;
-                       if (answer.has_value()) done();
+                       // A server without keys refuses it, in the same turn of its loop.
+                       const bool answered =
+                           answer.has_value() || answer.error().code == Code::kUnimplemented;
+                       if (answered) done();
                      });
   return true;
 }

@@ -17,6 +17,10 @@ MEASURES = {
     "pss_kib_per_agent": ("PSS KiB per agent", True),
     "wall_s": ("wall s", True),
     "puts_per_operation": ("PUT per operation", True),
+    "anonymous_kib": ("anonymous PSS KiB", True),
+    "program_kib": ("file KiB", True),
+    "cpu_percent": ("CPU % of a core", True),
+    "threads": ("threads", True),
 }
 
 

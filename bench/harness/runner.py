@@ -11,9 +11,9 @@ from bench.harness import measure
 from bench.harness.processes import ROOT
 
 
-def abba(sides, pairs):
+def abba(sides, pairs, warm_up=True):
     """A B B A A B B A ...: (pair, side), `pairs` of each side, after one warm-up of each (pair -1)."""
-    order = [(-1, side) for side in sides]
+    order = [(-1, side) for side in sides] if warm_up else []
     for pair in range(pairs):
         order += [(pair, side) for side in (sides if pair % 2 == 0 else list(reversed(sides)))]
     return order
@@ -59,14 +59,14 @@ class Window:
 class Runner:
     """Runs `scenario(side, seed) -> row` for every side in turn. A run that fails is a void one."""
 
-    def __init__(self, bench_id, sides, pairs, output, parameters):
+    def __init__(self, bench_id, sides, pairs, output, parameters, warm_up=True):
         self.bench_id, self.sides, self.pairs = bench_id, sides, pairs
-        self.output, self.parameters = output, parameters
+        self.output, self.parameters, self.warm_up = output, parameters, warm_up
 
     def run(self, scenario):
         facts = machine_facts()
         rows = []
-        for pair, side in abba(list(self.sides), self.pairs):
+        for pair, side in abba(list(self.sides), self.pairs, self.warm_up):
             began = time.time()
             try:
                 row = scenario(self.sides[side], seed=pair + 2)

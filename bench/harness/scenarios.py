@@ -1,13 +1,24 @@
-"""The scenarios of load.md that need only a server, the generator and the object store's stub."""
+"""The scenarios of load.md, with those that need only a server, the generator and the object store's stub."""
 
 import json
 import pathlib
 import tempfile
 import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
 
-from bench.harness import statistics
+from bench.harness import programs, sides, statistics
 from bench.harness.processes import LOAD_CORE, ROOT, Child, Generator, get, go_program, metric, post
 from bench.harness.runner import Window
+
+
+@dataclass
+class Scenario:
+    id: str
+    run: Callable  # (side, options, seed) -> row
+    find_sides: Callable
+    options: dict  # By mode.
+    pairs: dict = field(default_factory=dict)  # By mode; the runner's own where nothing is said.
 
 
 class World:
@@ -184,22 +195,41 @@ def start(side, options, seed):
             return {"wall_s": wall, "server_cpu_s": server.cpu(), "quiet_pss_kib": now["pss"], "operations": 1}
 
 
-# id, scenario, full options, options of --quick.
+# By name: id, scenario, the sides, and the options of each mode. `full` is load.md's, and takes hours; `normal` is
+# for a machine that is free for half an hour; `quick` proves that everything works.
 SCENARIOS = {
-    "idle_agents": ("LT1", idle_agents,
-                    {"steps": [5000, 10000, 15000], "rate": 150, "quiet_s": 60},
-                    {"steps": [20, 40, 60], "rate": 50, "quiet_s": 1}),
-    "health": ("LT2", health,
-               {"agents": 15000, "rate": 10000, "seconds": 60, "probe_every": 100, "join_rate": 150},
-               {"agents": 50, "rate": 500, "seconds": 5, "probe_every": 10, "join_rate": 50}),
-    "join": ("LT3", join,
-             {"rate": 200, "seconds": 30, "store_ms": 20},
-             {"rate": 20, "seconds": 5, "store_ms": 20}),
-    "upsert": ("LT8", upsert,
-               {"tenants": 100, "writers": 10, "seconds": 30, "store_ms": 50},
-               {"tenants": 3, "writers": 2, "seconds": 5, "store_ms": 20}),
-    "watch": ("LT9", watch,
-              {"tenants": 100, "writers": 10, "rate": 100, "seconds": 30, "store_ms": 0},
-              {"tenants": 3, "writers": 2, "rate": 20, "seconds": 5, "store_ms": 0}),
-    "start": ("LT11", start, {"quiet_s": 30}, {"quiet_s": 1}),
+    "idle_agents": Scenario("LT1", idle_agents, sides.find, {
+        "full": {"steps": [5000, 10000, 15000], "rate": 150, "quiet_s": 60},
+        "normal": {"steps": [1000, 2000, 3000], "rate": 250, "quiet_s": 5},
+        "quick": {"steps": [50, 100, 150], "rate": 100, "quiet_s": 1}}),
+    "health": Scenario("LT2", health, sides.find, {
+        "full": {"agents": 15000, "rate": 10000, "seconds": 60, "probe_every": 100, "join_rate": 150},
+        "normal": {"agents": 3000, "rate": 3000, "seconds": 30, "probe_every": 30, "join_rate": 250},
+        "quick": {"agents": 100, "rate": 100, "seconds": 5, "probe_every": 5, "join_rate": 100}}),
+    "join": Scenario("LT3", join, sides.find, {
+        "full": {"rate": 200, "seconds": 30, "store_ms": 20},
+        "normal": {"rate": 200, "seconds": 20, "store_ms": 20},
+        "quick": {"rate": 40, "seconds": 5, "store_ms": 20}}),
+    "upsert": Scenario("LT8", upsert, sides.find, {
+        "full": {"tenants": 100, "writers": 10, "seconds": 30, "store_ms": 50},
+        "normal": {"tenants": 20, "writers": 10, "seconds": 20, "store_ms": 50},
+        "quick": {"tenants": 3, "writers": 2, "seconds": 5, "store_ms": 20}}),
+    "watch": Scenario("LT9", watch, sides.find, {
+        "full": {"tenants": 100, "writers": 10, "rate": 100, "seconds": 30, "store_ms": 0},
+        "normal": {"tenants": 20, "writers": 10, "rate": 50, "seconds": 20, "store_ms": 0},
+        "quick": {"tenants": 3, "writers": 2, "rate": 20, "seconds": 5, "store_ms": 0}}),
+    "start": Scenario("LT11", start, sides.find, {
+        "full": {"quiet_s": 30}, "normal": {"quiet_s": 5}, "quick": {"quiet_s": 1}}),
+    "agent": Scenario("LT12", programs.agent, sides.find_agents, {
+        "full": {"report_interval": "10s", "settle_s": 30, "seconds": 600},
+        "normal": {"report_interval": "10s", "settle_s": 10, "seconds": 30},
+        "quick": {"report_interval": "2s", "settle_s": 3, "seconds": 3}}),
+    "failover": Scenario("LT5", programs.failover, sides.find_ours, {
+        "full": {"servers": 2, "kills": 20, "store_ms": 50, "pause_s": 1.0},
+        "normal": {"servers": 2, "kills": 10, "store_ms": 50, "pause_s": 1.0},
+        "quick": {"servers": 2, "kills": 1, "store_ms": 50, "pause_s": 0.0}}, pairs={"full": 1, "normal": 1}),
+    "replace": Scenario("replace", programs.replace, sides.find_ours, {
+        "full": {"instances": 10, "kills": 200, "pause_s": 0.2},
+        "normal": {"instances": 10, "kills": 100, "pause_s": 0.1},
+        "quick": {"instances": 5, "kills": 10, "pause_s": 0.1}}, pairs={"full": 1, "normal": 1}),
 }

@@ -57,8 +57,7 @@ void Registrar::Connect() {
   auto roots = deps_.store.ReadRoots();
   if (!roots) {
     // The file was there at start; somebody is exchanging it.
-    const Error error = roots.error();
-    timer_ = deps_.loop.CallAfter({}, [this, error] { Answer(Fail(error)); });
+    timer_ = deps_.loop.CallAfter({}, [this, error = roots.error()] { Answer(Fail(error)); });
     return;
   }
   auto tls = std::make_shared<RpcTlsMaterial>();

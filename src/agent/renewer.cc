@@ -55,12 +55,14 @@ void Renewer::Do(Renewal::Command command) {
 void Renewer::PrepareKey() {
   step_ = deps_.loop.CallAfter({}, [this] {
     Result<PrivateKeyPtr> key = deps_.store.NextKey();
+    Status ready;
     if (key) {
       next_key_ = *std::move(key);
     } else {
       deps_.log.Error("no key for a new certificate", {{"error", key.error()}});
+      ready = Fail(key.error());
     }
-    Do(machine_.KeyReady(key ? Status() : Fail(key.error()), Moment(), deps_.jitter));
+    Do(machine_.KeyReady(ready, Moment(), deps_.jitter));
   });
 }
 

@@ -11,6 +11,7 @@
 #include <fmt/core.h>
 
 #include "base/text.h"
+#include "core/joiner_input.h"
 
 namespace nstance::agent {
 namespace {
@@ -226,25 +227,7 @@ void ReadReports(Reader& reader, Settings& settings) {
 
 }  // namespace
 
-bool IsHostname(std::string_view text) {
-  if (text.empty() || text.size() > 253) return false;
-  std::size_t label = 0;
-  char last = '.';
-  for (const char c : text) {
-    const bool alphanumeric =
-        (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
-    if (c == '.') {
-      if (label == 0 || last == '-') return false;
-      label = 0;
-    } else if (!alphanumeric && (c != '-' || label == 0)) {
-      return false;
-    } else if (++label > 63) {
-      return false;
-    }
-    last = c;
-  }
-  return label > 0 && last != '-';
-}
+bool IsHostname(std::string_view text) { return CheckJoinerHostname(text).has_value(); }
 
 Result<RpcAddress> ParseHostPort(std::string_view text, EmptyHost empty) {
   const auto bad = [&](std::string_view why) {

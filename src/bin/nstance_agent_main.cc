@@ -23,8 +23,6 @@
 #include "agent/agent.h"
 #include "agent/command_line.h"
 #include "agent/settings.h"
-#include "base/check.h"
-#include "core/rpc_policy.h"
 #include "crypto/secret.h"
 
 namespace nstance::agent {
@@ -71,14 +69,13 @@ int Run(const Settings& settings, const Directories& directories) {
   StreamLogSink sink({.descriptor = STDOUT_FILENO,
                       .level = settings.debug ? log::Level::kDebug : log::Level::kInfo});
   const log::Logger log(sink, "agent");
-  const auto methods = rpc_codec::MakeMethodTable(RpcPolicy());
-  CHECK(methods.has_value(), "{}", methods.error().ToString());
+  const std::vector<RpcMethod> methods = rpc_codec::MakeAgentMethodTable();
 
   int exit_code = kExitStopped;
   RealLoop loop;
   SystemRandom random;
   LinuxHost host({.interface = settings.metrics_interface});
-  grpc::SocketRpcDialer dialer({.loop = loop, .methods = *methods});
+  grpc::SocketRpcDialer dialer({.loop = loop, .methods = methods});
   Agent agent({.loop = loop,
                .dialer = dialer,
                .random = random,

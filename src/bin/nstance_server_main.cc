@@ -2,33 +2,34 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <cstdint>
 #include <cstdio>
-#include <fstream>
 #include <functional>
-#include <iterator>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include <fmt/format.h>
-
 #include "adapters/cache_folder/disk_cache_folder.h"
+#include "adapters/host_facts/linux_host.h"
 #include "adapters/http/curl_http_client.h"
-#include "adapters/http_server/loop_http_server.h"
-#include "adapters/key_source/local_key_source.h"
 #include "adapters/log_sink/stream_log_sink.h"
 #include "adapters/provider_local/local_provider.h"
 #include "adapters/real_loop/real_loop.h"
+#include "adapters/real_loop/stopwatch.h"
 #include "adapters/rpc/rpc_server.h"
 #include "adapters/rpc_codec/method_table.h"
+#include "adapters/rpc_reflection/reflection_service.h"
 #include "adapters/secure_random/system_random.h"
 #include "adapters/signals/signal_watch.h"
-#include "base/check.h"
+#include "adapters/sqlite_cache/sqlite_cache.h"
 #include "bin/addresses_file.h"
+#include "bin/health_pages.h"
+#include "bin/server_factories.h"
 #include "bin/server_store.h"
-#include "core/instance_config/template_check.h"
+#include "bin/validate_config.h"
 #include "core/rpc_policy.h"
 #include "crypto/secret.h"
 #include "server/process/command_line.h"
@@ -36,8 +37,6 @@
 
 namespace nstance {
 namespace {
-
-constexpr int kExitInvalid = 3;
 
 int Finish(const ServerEnding& ending) {
   (void)std::fwrite(ending.out.data(), 1, ending.out.size(), stdout);
@@ -49,44 +48,32 @@ int Fail(const std::string& why) {
   return Finish({.exit_code = ServerProcess::kExitFatal, .err = "Error: " + why + "\n"});
 }
 
-int Validate(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return Fail(path + ": cannot be read");
-  const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  const config::LoadResult loaded = LoadChecked(text);
-  std::string out;
-  for (const auto& problem : loaded.warnings) out += config::Format(problem, path) + "\n";
-  for (const auto& problem : loaded.errors) out += config::Format(problem, path) + "\n";
-  return Finish({.exit_code = loaded.errors.empty() ? 0 : kExitInvalid, .out = std::move(out)});
+// The methods that are served, and by whom they may be called.
+struct RpcTables {
+  std::vector<RpcMethod> methods;
+  std::vector<RpcPolicyRow> policy;
+};
+
+Result<RpcTables> MakeTables(const ServerCommandLine& line) {
+  RpcTables tables = {.methods = {}, .policy = {RpcPolicy().begin(), RpcPolicy().end()}};
+  ASSIGN_OR_RETURN(tables.methods, rpc_codec::MakeMethodTable(RpcPolicy()));
+  if (line.debug) rpc_reflection::AddReflection(tables.methods, tables.policy);
+  return tables;
 }
 
-ServerFactories Factories(RealLoop& loop, const ShardId& shard) {
-  return {
-      .provider = [&loop,
-                   shard](const config::Config& config) -> Result<std::unique_ptr<Provider>> {
-        const auto* local = std::get_if<config::LocalOptions>(&config.server.provider.options);
-        if (local == nullptr) {
-          return nstance::Fail(Error{.code = Code::kUnimplemented,
-                                     .message = "server.provider.kind: this build has `local`"});
-        }
-        ASSIGN_OR_RETURN(
-            auto provider,
-            LocalProvider::Open(loop, {.local = *local,
-                                       .cluster = config.server.cluster_id,
-                                       .shard = shard,
-                                       .keeper_command = {"/proc/self/exe", "local-keeper"}}));
-        return provider;
-      },
-      .key_source =
-          [&loop](const config::EncryptionKey& key) -> Result<std::unique_ptr<KeySource>> {
-        if (key.provider == config::KeyProvider::kEnv) {
-          return std::make_unique<EnvironmentKeySource>(loop, key.source);
-        }
-        if (key.provider == config::KeyProvider::kFile) {
-          return std::make_unique<FileKeySource>(loop, key.source);
-        }
-        return nstance::Fail(InvalidArgument("encryption_key: this build has env and file"));
-      }};
+// Reflection for one leadership, behind the gate.
+OtherCalls MakeReflection(const std::vector<RpcPolicyRow>& policy) {
+  auto service = std::make_shared<rpc_reflection::ReflectionService>(policy);
+  return [service](std::unique_ptr<RpcServerCall> call) -> std::unique_ptr<RpcServerCall> {
+    if (!rpc_reflection::ReflectionService::Owns(*call)) return call;
+    service->Accept(std::move(call));
+    return nullptr;
+  };
+}
+
+config::HostAddresses PrimaryAddresses() {
+  HostNames names = LinuxHost({}).Names();
+  return {.ipv4 = std::move(names.ipv4), .ipv6 = std::move(names.ipv6)};
 }
 
 int Run(const ServerCommandLine& line) {
@@ -94,8 +81,8 @@ int Run(const ServerCommandLine& line) {
                       .format = line.text_logs ? LogFormat::kText : LogFormat::kJson,
                       .level = line.debug ? log::Level::kDebug : log::Level::kInfo});
   const log::Logger log(sink, "server");
-  const auto methods = rpc_codec::MakeMethodTable(RpcPolicy());
-  if (!methods.has_value()) return Fail(methods.error().message);
+  const Result<RpcTables> tables = MakeTables(line);
+  if (!tables.has_value()) return Fail(tables.error().message);
   RealLoop loop;
   // Before the first thread: one that does not block the signals would end the process by them.
   std::function<void()> stop = [] {};
@@ -104,55 +91,75 @@ int Run(const ServerCommandLine& line) {
   metrics::Registry registry;
   InputProbe probe(registry);
   CurlHttpClient http({.io = loop, .home = loop});
-  auto parts = OpenServerStore(line, loop, http);
+  auto parts = OpenServerStore(AddressOf(line), loop, http);
   if (!parts.has_value()) return Fail(parts.error().message);
-  DiskCacheFolder cache(loop, line.cachedir);
+  DiskCacheFolder folder(loop, line.cachedir);
+  SqliteCache rows(loop, log.For("cache"), {.path = line.cachedir + "/db/nstance.db"});
   grpc::SocketRpcServer rpc({.loop = loop,
-                             .methods = *methods,
-                             .policy = RpcPolicy(),
+                             .methods = tables->methods,
+                             .policy = tables->policy,
                              .logger = log.For("rpc"),
                              .io_threads = line.io_threads});
   int exit_code = 0;
   AddressesFile addresses(line.addresses_file);
-  const ShardId shard = *ShardId::Parse(line.shard);
-  ServerProcess server(
-      {.loop = loop,
-       .store = (*parts)->store(),
-       .http = http,
-       .cache = cache,
-       .random = random,
-       .metrics = registry,
-       .probe = probe,
-       .log = log,
-       .rpc = rpc,
-       .factories = Factories(loop, shard)},
-      {.id = line.id,
-       .shard = shard,
-       .bind = line.bind,
-       .advertise = line.advertise,
-       .advertise_host = line.advertise_host},
-      {.ended =
-           [&](int code) {
-             exit_code = code;
-             loop.Stop();
-           },
-       .acting =
-           [&](std::int64_t epoch, const std::map<RpcPort, RpcAddress>& open) {
-             const Status written = addresses.Write(epoch, open);
-             if (!written) log.Error("addresses file", {{"error", written.error()}});
-           },
-       .more_metrics = [&rpc](auto done) { return rpc.TakeMetrics(std::move(done)); }});
-  LoopHttpServer pages(loop);
-  const config::Address health =
-      line.bind.health_addr.value_or(config::Address{.host = {}, .port = 8990});
-  const auto port = pages.Listen(health.host, health.port, [&](const auto& question, auto reply) {
-    server.Page(question, std::move(reply));
+  ServerFactoryParts made(loop, http, *ShardId::Parse(line.shard));
+  std::unique_ptr<ServerProcess> server;
+  HealthPages pages(loop, [&](const HttpQuestion& question, HttpReply reply) {
+    server->Page(question, std::move(reply));
   });
-  if (!port.has_value()) return Fail("health listener: " + port.error().message);
-  addresses.SetHealth({.host = health.host, .port = *port});
-  log.Info("serving health pages", {{"host", health.host}, {"port", *port}});
-  stop = [&server] { server.Stop(); };
-  server.Start();
+  const auto show_health = [&] {
+    addresses.SetHealth({.host = pages.address().host, .port = pages.address().port});
+    log.Info("serving health pages",
+             {{"host", pages.address().host}, {"port", pages.address().port}});
+  };
+  const auto follow = [&](const config::Config& config) {
+    (*parts)->SetDeadline(config.server.store_timeout);
+    if (line.bind.health_addr || config.server.bind.health_addr == pages.asked()) return;
+    const Status moved = pages.Follow(config.server.bind.health_addr);
+    if (!moved) log.Error("the health listener cannot move", {{"error", moved.error()}});
+    show_health();
+  };
+  std::function<OtherCalls()> reflection;
+  if (line.debug) reflection = [&] { return MakeReflection(tables->policy); };
+  server = std::make_unique<ServerProcess>(
+      ServerProcess::Deps{.loop = loop,
+                          .store = (*parts)->store(),
+                          .http = http,
+                          .cache = folder,
+                          .random = random,
+                          .metrics = registry,
+                          .probe = probe,
+                          .log = log,
+                          .rpc = rpc,
+                          .factories = made.Factories(),
+                          .rows = &rows,
+                          .stopwatch = ReadStopwatch,
+                          .other_calls = reflection},
+      ServerSettings{.id = line.id,
+                     .shard = *ShardId::Parse(line.shard),
+                     .bind = line.bind,
+                     .advertise = line.advertise,
+                     .advertise_host = line.advertise_host,
+                     .host = PrimaryAddresses()},
+      ServerProcess::Owner{
+          .ended =
+              [&](int code) {
+                exit_code = code;
+                loop.Stop();
+              },
+          .acting =
+              [&](std::int64_t epoch, const std::map<RpcPort, RpcAddress>& open) {
+                const Status written = addresses.Write(epoch, open);
+                if (!written) log.Error("addresses file", {{"error", written.error()}});
+              },
+          .more_metrics = [&](auto done) { return rpc.TakeMetrics(std::move(done)); },
+          .configured = follow});
+  if (const Status open = pages.Open(FirstHealthAddress(line)); !open) {
+    return Fail("health listener: " + open.error().message);
+  }
+  show_health();
+  stop = [&server] { server->Stop(); };
+  server->Start();
   loop.Run();
   log.Info("ended", {{"exit_code", exit_code}});
   return exit_code;
@@ -165,13 +172,10 @@ int Main(std::span<char*> arguments) {
   }
   const auto line = ParseServerCommandLine(words);
   if (!line.has_value()) return Finish(line.error());
-  if (line->validate && !line->validate_file.empty()) return Validate(line->validate_file);
-  if (line->validate) {
-    if (line->storage != "file") return Fail("--validate of a stored file: give --validate=FILE");
-    return Validate(line->bucket + "/config/" + line->shard + ".jsonc");
-  }
-  crypto::InitSecureHeap(crypto::kSmallSecureHeapBytes);
   (void)std::signal(SIGPIPE, SIG_IGN);
+  if (line->validate) return Finish(ValidateConfig(*line));
+  crypto::InitSecureHeap(crypto::kSmallSecureHeapBytes);
+  grpc::RaiseDescriptorLimit();
   return Run(*line);
 }
 

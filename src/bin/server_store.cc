@@ -8,17 +8,31 @@
 #include "adapters/gcp_credentials/gcp_credentials.h"
 #include "adapters/gcs_store/gcs_store.h"
 #include "adapters/s3_store/s3_store.h"
+#include "storage/late_store.h"
+#include "storage/prefixed_store.h"
 
 namespace nstance {
 namespace {
 
 class FileParts final : public ServerStore {
  public:
-  explicit FileParts(std::unique_ptr<FileStore> store) : store_(std::move(store)) {}
-  [[nodiscard]] ObjectStore& store() override { return *store_; }
+  FileParts(RealLoop& loop, const std::string& directory)
+      : store_(loop, [this, &loop, directory]() -> Result<std::unique_ptr<ObjectStore>> {
+          ASSIGN_OR_RETURN(std::unique_ptr<FileStore> opened,
+                           FileStore::Open(loop, {.directory = directory, .deadline = deadline_}));
+          opened_ = opened.get();
+          return opened;
+        }) {}
+  [[nodiscard]] ObjectStore& store() override { return store_; }
+  void SetDeadline(Duration deadline) override {
+    deadline_ = deadline;
+    if (opened_ != nullptr) opened_->set_deadline(deadline);
+  }
 
  private:
-  std::unique_ptr<FileStore> store_;
+  Duration deadline_ = Duration::Seconds(3);
+  FileStore* opened_ = nullptr;  // Inside store_.
+  LateStore store_;
 };
 
 class S3Parts final : public ServerStore {
@@ -27,6 +41,7 @@ class S3Parts final : public ServerStore {
       : credentials_({.loop = loop, .http = http, .environment = cloud::Environment::OfProcess()}) {
   }
   [[nodiscard]] ObjectStore& store() override { return *store_; }
+  void SetDeadline(Duration deadline) override { store_->set_deadline(deadline); }
   aws::AwsCredentials credentials_;
   std::unique_ptr<s3::S3Store> store_;
 };
@@ -37,27 +52,36 @@ class GcsParts final : public ServerStore {
       : credentials_({.loop = loop, .http = http, .environment = cloud::Environment::OfProcess()},
                      {}) {}
   [[nodiscard]] ObjectStore& store() override { return *store_; }
+  void SetDeadline(Duration deadline) override { store_->set_deadline(deadline); }
   gcp::GcpCredentials credentials_;
   std::unique_ptr<gcs::GcsStore> store_;
 };
 
-}  // namespace
+class PrefixedParts final : public ServerStore {
+ public:
+  PrefixedParts(RealLoop& loop, std::unique_ptr<ServerStore> whole, std::string prefix)
+      : whole_(std::move(whole)), store_(loop, whole_->store(), std::move(prefix)) {}
+  [[nodiscard]] ObjectStore& store() override { return store_; }
+  void SetDeadline(Duration deadline) override { whole_->SetDeadline(deadline); }
 
-Result<std::unique_ptr<ServerStore>> OpenServerStore(const ServerCommandLine& line, RealLoop& loop,
-                                                     HttpClient& http) {
+ private:
+  std::unique_ptr<ServerStore> whole_;
+  PrefixedStore store_;
+};
+
+Result<std::unique_ptr<ServerStore>> OpenWhole(const StoreAddress& address, RealLoop& loop,
+                                               HttpClient& http) {
   const cloud::Environment environment = cloud::Environment::OfProcess();
-  if (line.storage == "file") {
-    ASSIGN_OR_RETURN(std::unique_ptr<FileStore> store,
-                     FileStore::Open(loop, {.directory = line.bucket}));
-    return std::make_unique<FileParts>(std::move(store));
-  }
-  if (line.storage == "s3") {
+  if (address.kind == "file") return std::make_unique<FileParts>(loop, address.bucket);
+  if (address.kind == "s3") {
     auto parts = std::make_unique<S3Parts>(loop, http);
     ASSIGN_OR_RETURN(
         parts->store_,
         s3::S3Store::Make(
             {.loop = loop, .http = http, .credentials = parts->credentials_, .prng = Prng(1)},
-            s3::WithEnvironment({.bucket = line.bucket}, environment)));
+            s3::WithEnvironment(
+                {.bucket = address.bucket, .region = address.region, .endpoint = address.endpoint},
+                environment)));
     return parts;
   }
   auto parts = std::make_unique<GcsParts>(loop, http);
@@ -65,8 +89,31 @@ Result<std::unique_ptr<ServerStore>> OpenServerStore(const ServerCommandLine& li
       parts->store_,
       gcs::GcsStore::Make(
           {.loop = loop, .http = http, .credentials = parts->credentials_, .prng = Prng(1)},
-          gcs::WithEnvironment({.bucket = line.bucket}, environment)));
+          gcs::WithEnvironment({.bucket = address.bucket, .endpoint = address.endpoint},
+                               environment)));
   return parts;
+}
+
+}  // namespace
+
+StoreAddress AddressOf(const ServerCommandLine& line) {
+  return {.kind = line.storage, .bucket = line.bucket, .prefix = line.prefix};
+}
+
+StoreAddress AddressOf(const config::Storage& storage) {
+  return {.kind = std::string(config::Word(storage.provider)),
+          .bucket = storage.bucket,
+          .region = storage.region,
+          .endpoint = storage.endpoint,
+          .prefix = storage.prefix};
+}
+
+Result<std::unique_ptr<ServerStore>> OpenServerStore(const StoreAddress& address, RealLoop& loop,
+                                                     HttpClient& http) {
+  ASSIGN_OR_RETURN(std::string prefix, CheckStorePrefix(address.prefix));
+  ASSIGN_OR_RETURN(std::unique_ptr<ServerStore> whole, OpenWhole(address, loop, http));
+  if (prefix.empty()) return whole;
+  return std::make_unique<PrefixedParts>(loop, std::move(whole), std::move(prefix));
 }
 
 }  // namespace nstance

@@ -1,7 +1,7 @@
 // The phases in the life of an instance.
 //
-//   phase       | durable where    | leaves to                                  | counts toward size
-//   ------------+------------------+--------------------------------------------+-------------------
+//   phase       | durable where    | leaves to                                  | counts to size
+//   ------------+------------------+--------------------------------------------+------------------
 //   intended    | journal          | creating, gone (cancelled)                 | yes
 //   creating    | journal, record  | provisioned, registered (the agent was     | yes
 //               |                  | faster), failed, gone (cancelled)          |

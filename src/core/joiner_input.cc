@@ -1,9 +1,6 @@
 #include "core/joiner_input.h"
 
-#include <arpa/inet.h>
-
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <span>
 #include <string>
@@ -11,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "base/text.h"
+#include "crypto/certificate_writer.h"
 
 namespace nstance {
 namespace {
@@ -50,9 +48,8 @@ Status CheckJoinerHostname(std::string_view hostname) {
 }
 
 Status CheckJoinerIpv4(std::string_view text, Loopback loopback) {
-  std::array<std::uint8_t, 4> bytes{};
-  if (text.size() > INET_ADDRSTRLEN || text.contains('\0') ||
-      inet_pton(AF_INET, std::string(text).c_str(), bytes.data()) != 1) {
+  const Bytes bytes = crypto::AddressBytes(std::string(text));
+  if (bytes.empty() || text.contains(':')) {
     return Fail(BadAddress("private_ipv4", text, "is no IPv4 address"));
   }
   const bool link_local = bytes[0] == 169 && bytes[1] == 254;
@@ -64,19 +61,18 @@ Status CheckJoinerIpv4(std::string_view text, Loopback loopback) {
 }
 
 Status CheckJoinerIpv6(std::string_view text, Loopback loopback) {
-  std::array<std::uint8_t, 16> bytes{};
-  if (text.size() > INET6_ADDRSTRLEN || text.contains('\0') ||
-      inet_pton(AF_INET6, std::string(text).c_str(), bytes.data()) != 1) {
+  const Bytes bytes = crypto::AddressBytes(std::string(text));
+  if (bytes.empty() || !text.contains(':')) {
     return Fail(BadAddress("private_ipv6", text, "is no IPv6 address"));
   }
+  const bool mapped = bytes.size() == 4;  // ::ffff:a.b.c.d
   const auto zeros = [&](std::size_t count) {
     return std::ranges::all_of(std::span(bytes).first(count), [](auto b) { return b == 0; });
   };
-  const bool is_loopback = zeros(15) && bytes[15] == 1;
-  const bool mapped =
-      zeros(10) && ((bytes[10] == 0xff && bytes[11] == 0xff) || (bytes[10] == 0 && bytes[11] == 0));
+  const bool is_loopback = !mapped && zeros(15) && bytes[15] == 1;
+  const bool compatible = !mapped && zeros(12) && !is_loopback;  // ::a.b.c.d
   const bool link_local = bytes[0] == 0xfe && (bytes[1] & 0xc0U) == 0x80;
-  const bool refused = (mapped && !is_loopback) || link_local || bytes[0] == 0xff ||
+  const bool refused = mapped || compatible || link_local || bytes[0] == 0xff ||
                        (is_loopback && loopback == Loopback::kRefused);
   if (refused) {
     return Fail(BadAddress("private_ipv6", text, "is not an address that an instance can have"));

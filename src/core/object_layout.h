@@ -5,8 +5,8 @@
 //   operator/{tenant}.{storage-key}.json                        OperatorKey
 //   operator-nonce/{sha256}.pem                                 OperatorNonceKey
 //
-// `{timestamp}` is UTC, YYYYMMDDhhmmssmmm. `{storage-key}` is the first 32 hex digits of the SHA-256
-// of the registered public key's SPKI.
+// `{timestamp}` is UTC, YYYYMMDDhhmmssmmm. `{storage-key}` is the first 32 hex digits of the
+// SHA-256 of the registered public key's SPKI.
 #pragma once
 
 #include <string>

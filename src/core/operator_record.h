@@ -3,8 +3,8 @@
 //   {"cert_serial","client_id","expires_at","generation","public_key_pem","registered_at",
 //    "registered_by","renewed_at"?,"nonce_sha256"?,"tenant","write_id",<unknown>,"checksum"}
 //
-// Key, serial and expiry are those of the present generation, which was issued at `renewed_at`, else
-// at `registered_at`. Readers accept `public_key` for `public_key_pem` and `cluster_id` for
+// Key, serial and expiry are those of the present generation, which was issued at `renewed_at`,
+// else at `registered_at`. Readers accept `public_key` for `public_key_pem` and `cluster_id` for
 // `client_id`, as older programs wrote them. The object's name is taken from the first key, so it
 // stays when the key is renewed.
 #pragma once

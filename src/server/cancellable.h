@@ -1,5 +1,5 @@
-// Cancellable: a callback for something that cannot be told to forget it, and the Pending that makes
-// it forget: when the Pending goes, the callback is destroyed and a later call does nothing.
+// Cancellable: a callback for something that cannot be told to forget it, and the Pending that
+// makes it forget: when the Pending goes, the callback is destroyed and a later call does nothing.
 #pragma once
 
 #include <functional>

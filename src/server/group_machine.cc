@@ -88,7 +88,8 @@ GroupStep GroupMachine::WaitFor(Duration length, const Input& input, GroupStep s
   return Leave(std::move(step));
 }
 
-void GroupMachine::FailEach(std::vector<Ticket> tickets, const Error& error, GroupStep& step) {
+void GroupMachine::FailEach(const std::vector<Ticket>& tickets, const Error& error,
+                            GroupStep& step) {
   for (const Ticket& ticket : tickets) {
     step.settled.push_back({.ticket = ticket.number, .answer = Fail(error)});
   }

@@ -214,7 +214,7 @@ class GroupMachine {
   [[nodiscard]] GroupStep WaitFor(Duration length, const Input& input, GroupStep step);
   [[nodiscard]] GroupStep ReadNow(GroupStep step);
   [[nodiscard]] GroupStep Leave(GroupStep step) const;
-  static void FailEach(std::vector<Ticket> tickets, const Error& error, GroupStep& step);
+  static void FailEach(const std::vector<Ticket>& tickets, const Error& error, GroupStep& step);
   void FailWaiting(const Error& error, GroupStep& step);
   void TakeOver(GroupStep& step);
   void Publish(GroupStep& step);

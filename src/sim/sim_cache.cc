@@ -12,6 +12,7 @@ constexpr Duration kFlushInterval = Duration::Milliseconds(200);
 template <class Map>
 auto Values(const Map& map) {
   std::vector<typename Map::mapped_type> values;
+  values.reserve(map.size());
   for (const auto& [key, value] : map) values.push_back(value);
   return values;
 }

@@ -1,6 +1,6 @@
-// A shard of real processes on the file store and the local provider: a server, a standby and agents
-// on every instance, behind a forwarder that stands for the leader's network. Records in the bucket
-// and processes of this machine are the judges.
+// A shard of real processes on the file store and the local provider: a server, a standby and
+// agents on every instance, behind a forwarder that stands for the leader's network. Records in the
+// bucket and processes of this machine are the judges.
 #include <signal.h>
 
 #include <algorithm>

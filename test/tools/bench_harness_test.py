@@ -9,7 +9,8 @@ import tempfile
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
-from bench.harness import measure, processes, report, runner, statistics  # noqa: E402
+from bench.harness import (measure, processes, programs, report, runner, scenarios, shard, statistics,  # noqa: E402
+                           targets)
 
 
 class Proc(unittest.TestCase):
@@ -92,6 +93,9 @@ class Runner(unittest.TestCase):
         self.assertEqual(runner.abba(["A", "B"], 3),
                          [(-1, "A"), (-1, "B"), (0, "A"), (0, "B"), (1, "B"), (1, "A"), (2, "A"), (2, "B")])
 
+    def test_without_a_warm_up_the_first_run_counts(self):
+        self.assertEqual(runner.abba(["A", "B"], 1, warm_up=False), [(0, "A"), (0, "B")])
+
     def test_every_run_is_a_line_and_a_failure_is_void(self):
         output = io.StringIO()
 
@@ -110,6 +114,61 @@ class Runner(unittest.TestCase):
         self.assertIn("| LT0 | wall s | ours | 2 | 2 |  |", text)
         self.assertIn("| LT0 | wall s | go | 1 | 4 | 0.50 (0.50 to 0.50) |", text)
         self.assertIn("warm-ups 2, void 1; 1 x it broke.", text)
+
+
+class Targets(unittest.TestCase):
+
+    @staticmethod
+    def row(side, value, **more):
+        return {"id": "LT2", "side": side, "warm_up": False, "void": "", "cpu_s_per_1000": value, **more}
+
+    def test_a_ratio_is_to_the_better_opponent_and_its_bad_end_counts(self):
+        target = targets.Target("LT2", "cpu_s_per_1000", "CPU", 0.25)
+        rows = [self.row("ours", 1.0), self.row("go", 10.0), self.row("go-gogc50", 5.0)]
+        self.assertEqual(targets.judge(rows, target), ("0.20 (0.20 to 0.20)", True))
+        rows.append(self.row("ours", 2.0))
+        self.assertFalse(targets.judge(rows, target)[1])
+
+    def test_figures_of_our_own_need_no_opponent(self):
+        target = targets.Target("LT2", "cpu_s_per_1000", "CPU", 1.5, ratio=False)
+        self.assertEqual(targets.judge([self.row("ours", 1.0)], target), ("1", True))
+        self.assertEqual(targets.judge([self.row("ours", 2.0)], target), ("2", False))
+
+    def test_void_runs_and_missing_sides_say_nothing(self):
+        text = targets.table([self.row("ours", 1.0, void="noise"), self.row("go", 9.0)])
+        self.assertNotIn("LT2", text)
+
+    def test_every_target_belongs_to_a_scenario(self):
+        known = {scenario.id for scenario in scenarios.SCENARIOS.values()}
+        self.assertLessEqual({target.id for target in targets.TARGETS}, known)
+        self.assertLessEqual({target.measure for target in targets.TARGETS}, set(report.MEASURES))
+
+    def test_every_scenario_has_its_modes(self):
+        for name, scenario in scenarios.SCENARIOS.items():
+            self.assertEqual(set(scenario.options), {"full", "normal", "quick"}, name)
+            shapes = [set(options) for options in scenario.options.values()]
+            self.assertTrue(all(shape == shapes[0] for shape in shapes), name)
+
+
+class Programs(unittest.TestCase):
+
+    def test_percentiles(self):
+        row = programs.percentiles([0.001 * n for n in range(1, 101)])
+        self.assertEqual(row["operations"], 100)
+        self.assertAlmostEqual(row["p50_us"], 50_500)
+        self.assertAlmostEqual(row["p99_us"], 100_000)
+        self.assertAlmostEqual(row["max_us"], 100_000)
+
+    def test_new_entries_are_seen(self):
+        with tempfile.TemporaryDirectory() as folder:
+            entries = shard.NewEntries(folder)
+            self.assertIsNone(entries.wait(0.01))
+            (pathlib.Path(folder) / "one").mkdir()
+            self.assertIsNotNone(entries.wait(10))
+            (pathlib.Path(folder) / "two").mkdir()
+            entries.drain()
+            self.assertIsNone(entries.wait(0.01))
+            entries.close()
 
 
 class Processes(unittest.TestCase):

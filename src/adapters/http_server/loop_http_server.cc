@@ -257,9 +257,7 @@ void LoopHttpServer::State::Read(std::uint64_t id, Connection& connection) {
   if (count <= 0) return Close(id);
   connection.in.append(buffer.data(), static_cast<std::size_t>(count));
   const std::size_t head = http_server::FindHeadEnd(connection.in);
-  if (head != std::string::npos && head <= http_server::kMaxHeadBytes) {
-    return Ask(id, connection, head);
-  }
+  if (head <= http_server::kMaxHeadBytes) return Ask(id, connection, head);
   if (connection.in.size() > http_server::kMaxHeadBytes) {
     Refuse(id, {.status = 431, .why = "the request is too long"});
   }

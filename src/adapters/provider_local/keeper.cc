@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <poll.h>
-#include <signal.h>
 #include <sys/file.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
@@ -13,6 +12,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <csignal>
 #include <cstdlib>
 #include <ctime>
 #include <optional>
@@ -119,7 +119,7 @@ class Keeper final {
   Status Prepare() {
     sigset_t all{};
     ::sigfillset(&all);
-    ::sigprocmask(SIG_SETMASK, &all, nullptr);
+    ::pthread_sigmask(SIG_SETMASK, &all, nullptr);
     (void)::umask(022);
     if (::prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0) {
       return Fail(SystemError(errno, "becoming the parent of orphans"));
@@ -192,7 +192,7 @@ class Keeper final {
     for (int signal = 1; signal < 32; ++signal) ::signal(signal, SIG_DFL);
     sigset_t none{};
     ::sigemptyset(&none);
-    ::sigprocmask(SIG_SETMASK, &none, nullptr);
+    ::pthread_sigmask(SIG_SETMASK, &none, nullptr);
     std::string shell = meta_->shell;
     std::string script = fmt::format("{}/{}", options_.folder, kUserDataFile);
     const std::array<char*, 3> arguments = {shell.data(), script.data(), nullptr};

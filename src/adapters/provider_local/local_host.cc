@@ -252,7 +252,7 @@ Result<LocalHost::History> LocalHost::ReadHistory(int folder) const {
   if (!run && run.error().code == Code::kDataLoss) return History{.ran = true};
   if (!run) return Fail(run.error());
   if (!*run) return History{};
-  History history{.ran = true, .run = **run};
+  History history{.ran = true, .run = *run};
   history.this_boot = history.run->boot_id == boot_id_;
   history.same_numbers = history.this_boot && history.run->pid_namespace == pid_namespace_;
   return history;

@@ -169,16 +169,16 @@ std::uint64_t LocalProvider::Enter(const ProviderCall& call, Effect effect, Done
 
 // `work` runs on a thread and gives R; `then` turns it into the answer, on the loop.
 template <class T, class Work, class Then>
-Pending LocalProvider::Ask(const ProviderCall& call, Effect effect, std::string key, Done<T> done,
-                           Work work, Then then) {
+Pending LocalProvider::Ask(Question question, Done<T> done, Work work, Then then) {
+  const ProviderCall& call = question.call;
   if (call.deadline <= loop_.Now()) {
     return Answer<T>(std::move(done), std::unexpected(Late(Outcome::kNotDone)));
   }
-  const std::uint64_t id = Enter<T>(call, effect, std::move(done));
+  const std::uint64_t id = Enter<T>(call, question.effect, std::move(done));
   const bool queued = pool_->Add(
       {.id = id,
        .tenant = call.tenant ? call.tenant->text() : std::string(),
-       .key = std::move(key),
+       .key = std::move(question.key),
        .work = [host = host_.get(), &loop = loop_, desk = desk_, id, work = std::move(work),
                 then = std::move(then)](const std::stop_token& stop) mutable {
          auto result = work(*host, stop);
@@ -206,7 +206,7 @@ Pending LocalProvider::Create(ProviderCall call, ProviderCreate request,
     return Answer<ProviderInstance>(std::move(done), std::unexpected(*old));
   std::string key = request.instance_id.text();
   return Ask<ProviderInstance>(
-      call, Effect::kWrite, std::move(key), std::move(done),
+      {call, Effect::kWrite, std::move(key)}, std::move(done),
       [request = std::move(request)](LocalHost& host, const std::stop_token& stop) {
         return host.Create(request, stop);
       },
@@ -219,7 +219,7 @@ Pending LocalProvider::Create(ProviderCall call, ProviderCreate request,
 
 Pending LocalProvider::Get(ProviderCall call, ProviderTarget target, Done<ProviderInstance> done) {
   return Ask<ProviderInstance>(
-      call, Effect::kRead, {}, std::move(done),
+      {call, Effect::kRead, {}}, std::move(done),
       [target = std::move(target)](const LocalHost& host, const std::stop_token&) {
         return host.Look(target);
       },
@@ -233,7 +233,7 @@ Pending LocalProvider::Get(ProviderCall call, ProviderTarget target, Done<Provid
 Pending LocalProvider::List(ProviderCall call, ProviderListRequest request,
                             Done<ProviderPage> done) {
   return Ask<ProviderPage>(
-      call, Effect::kRead, {}, std::move(done),
+      {call, Effect::kRead, {}}, std::move(done),
       [request = std::move(request)](const LocalHost& host, const std::stop_token&) {
         return host.List(request);
       },
@@ -428,8 +428,8 @@ void LocalProvider::OnDepartureStep(const InstanceId& id, ProviderResult<Leaving
 
 void LocalProvider::FinishDeparture(const InstanceId& finished,
                                     ProviderResult<ProviderDeleted> result) {
-  const InstanceId id = finished;  // The node that may own it goes.
-  auto node = departures_.extract(id);
+  const auto node = departures_.extract(finished);
+  const InstanceId& id = node.key();  // `finished` may be a part of what the callers drop.
   const std::shared_ptr<Desk> desk = desk_;
   for (const std::uint64_t caller : node.mapped().callers) {
     Caller<ProviderDeleted>::Answer(*desk, caller, result);

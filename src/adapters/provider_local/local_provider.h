@@ -112,9 +112,14 @@ class LocalProvider final : public Provider {
 
   template <class T>
   [[nodiscard]] Pending Answer(Done<T> done, ProviderResult<T> result);
+  // What is asked of the threads. Questions with the same key, unless it is empty, wait for each other.
+  struct Question {
+    const ProviderCall& call;
+    Effect effect;
+    std::string key;
+  };
   template <class T, class Work, class Then>
-  [[nodiscard]] Pending Ask(const ProviderCall& call, Effect effect, std::string key, Done<T> done,
-                            Work work, Then then);
+  [[nodiscard]] Pending Ask(Question question, Done<T> done, Work work, Then then);
   template <class T>
   [[nodiscard]] std::uint64_t Enter(const ProviderCall& call, Effect effect, Done<T> done);
   [[nodiscard]] std::optional<ProviderError> RefuseOld(const ProviderCall& call);

@@ -278,7 +278,7 @@ class SqliteCache::Worker final {
   std::thread thread_;  // Last: it uses all of the above.
 };
 
-SqliteCache::SqliteCache(Loop& loop, log::Logger log, Options options)
+SqliteCache::SqliteCache(Loop& loop, log::Logger log, const Options& options)
     : worker_(std::make_unique<Worker>(loop, std::move(log), options)) {}
 SqliteCache::~SqliteCache() = default;
 

@@ -35,7 +35,7 @@ class SqliteCache final : public Cache {
   };
 
   // `loop` and the logger's sink must outlive the cache.
-  SqliteCache(Loop& loop, log::Logger log, Options options);
+  SqliteCache(Loop& loop, log::Logger log, const Options& options);
   // Writes what waits, and waits for it.
   ~SqliteCache() override;
 

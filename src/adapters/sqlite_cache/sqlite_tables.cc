@@ -303,9 +303,9 @@ struct Table {
       marks += i > 0 ? ",?" : "?";
       if (i < keys) {
         key += (i > 0 ? "," : "") + column;
-        where += (i > 0 ? " AND " : "") + column + "=?";
+        where += fmt::format("{}{}=?", i > 0 ? " AND " : "", column);
       } else {
-        updates += (i > keys ? "," : "") + column + "=excluded." + column;
+        updates += fmt::format("{}{}=excluded.{}", i > keys ? "," : "", column, column);
       }
     }
     if (Outcome done = database.Prepare(

@@ -38,6 +38,7 @@ std::map<TenantId, TenantWaiting> Sorted(std::span<const WaitingCreation> waitin
 template <class Key, class Entry>
 std::vector<Key> KeysAfter(const std::map<Key, Entry>& entries, const Key* last) {
   std::vector<Key> keys;
+  keys.reserve(entries.size());
   for (const auto& [key, entry] : entries) keys.push_back(key);
   if (last != nullptr) {
     std::ranges::rotate(keys, std::ranges::upper_bound(keys, *last));

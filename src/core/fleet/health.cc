@@ -20,6 +20,10 @@ HealthState StateOf(const HealthFacts& facts, const HealthJudgement& judged, boo
 
 }  // namespace
 
+bool IsNoticeAction(std::string_view action) {
+  return action == "terminate" || action == "stop" || action == "hibernate";
+}
+
 std::string_view Word(HealthState state) {
   switch (state) {
     case HealthState::kUnknown: return "unknown";

@@ -44,6 +44,9 @@ struct TerminationNotice {
   friend bool operator==(const TerminationNotice&, const TerminationNotice&) = default;
 };
 
+// "terminate", "stop", "hibernate": they are treated alike. A notice with another action is none.
+[[nodiscard]] bool IsNoticeAction(std::string_view action);
+
 // What this leadership knows of one agent. Times of an earlier one are not used.
 struct HealthFacts {
   std::optional<Instant> registered_at = std::nullopt;

@@ -338,6 +338,7 @@ void PlanState::Create(const PlanItem* of, Reason reason, int priority) {
   if (of != nullptr) action.replaces = of->view->id;
   action.subnet = subnets_[*subnet].id;
   ++subnets_[*subnet].live;
+  if (subnets_[*subnet].room) --*subnets_[*subnet].room;
   plan.actions.push_back(std::move(action));
   --places_;
   ++created_;

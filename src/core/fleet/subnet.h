@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
@@ -13,6 +14,8 @@ struct SubnetView {
   std::string id = {};
   int live = 0;  // Instances of the shard in it that are neither gone nor failed.
   bool full = false;
+  // Places that are left, by the provider's word; empty: no limit is known. Zero is full.
+  std::optional<std::uint64_t> room = std::nullopt;
   friend bool operator==(const SubnetView&, const SubnetView&) = default;
 };
 

@@ -1,10 +1,10 @@
 // The sweep (server.md 11.3): what a listing of the provider proves, and what it does not.
 //
 //   listing                          | means
-//   ---------------------------------+--------------------------------------------------------------
+//   ---------------------------------+-------------------------------------------------------------
 //   a page failed                    | nothing: discarded
-//   empty while VMs are expected     | an error. Every expected VM is looked at by Get; when all were,
-//                                    | the listing counts as complete
+//   empty while VMs are expected     | an error. Every expected VM is looked at by Get; when all
+//                                    | were, the listing counts as complete
 //   anything else                    | complete
 //
 // An orphan is a VM with our cluster and shard tags and no record, no intent and no tombstone. It

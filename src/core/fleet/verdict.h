@@ -1,4 +1,5 @@
-// The verdict on one instance: what the evidence says should become of it, before budgets and gates.
+// The verdict on one instance: what the evidence says should become of it, before budgets and
+// gates.
 //
 //   verdict   | evidence                                                     | leaves by
 //   ----------+--------------------------------------------------------------+-------------------

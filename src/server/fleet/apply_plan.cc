@@ -53,6 +53,22 @@ void Fleet::Engine::SubmitIntent(Entry& entry, std::optional<OpenIntent> Instanc
 
 // --- Creation ------------------------------------------------------------------------------------
 
+std::optional<Fleet::Engine::Evidence> Fleet::Engine::EvidenceOf(const Instance& instance) const {
+  const auto because = [](fleet::Reason reason, Instant at) {
+    return Evidence{.reason = fleet::Word(reason), .at = at};
+  };
+  if (instance.noticed_at) return because(fleet::Reason::kSpotTerminating, *instance.noticed_at);
+  if (instance.looks.dead_since) {
+    return because(fleet::Reason::kProviderStopped, *instance.looks.dead_since);
+  }
+  if (instance.looks.missing_first) {
+    return because(fleet::Reason::kProviderGone, *instance.looks.missing_first);
+  }
+  const fleet::HealthJudgement health = HealthOf(instance);
+  if (health.state != fleet::HealthState::kStale) return std::nullopt;
+  return because(fleet::Reason::kUnhealthy, health.stale_at);
+}
+
 void Fleet::Engine::OpenCreation(const GroupName& name, const fleet::Action& action) {
   const MergedGroup* group = groups_->Find(name.first, name.second);
   CHECK(group != nullptr && group->config, "{}/{}", name.first.text(), name.second.text());
@@ -62,6 +78,7 @@ void Fleet::Engine::OpenCreation(const GroupName& name, const fleet::Action& act
   const InstanceId id = ids_.Next(group->config->kind, now, entropy);
   Instance instance = {.id = id, .tenant = name.first, .group = name.second};
   instance.created_at = deps_.loop.Now();
+  instance.subnet = action.subnet;
   instance.create = OpenIntent{.intent = {.id = {},
                                           .kind = IntentKind::kCreate,
                                           .instance_id = id,
@@ -86,8 +103,14 @@ void Fleet::Engine::OpenCreation(const GroupName& name, const fleet::Action& act
                        .t_vis = times_.t_vis,
                        .t_intent = times_.t_intent},
                       CreationMachine::Record::kNone, deps_.loop.Now()));
-  SubmitIntent(entry, &Instance::create, std::move(change),
-               [](Entry& at) { at.creation->Start(); });
+  std::optional<Evidence> evidence;
+  if (const Entry* old = action.replaces ? Find(*action.replaces) : nullptr) {
+    evidence = EvidenceOf(old->instance);
+  }
+  SubmitIntent(entry, &Instance::create, std::move(change), [this, evidence](Entry& at) {
+    if (evidence) probe_.ReplacementStarted(evidence->reason, deps_.loop.Now() - evidence->at);
+    at.creation->Start();
+  });
 }
 
 // A creation that an earlier leader began, as the record says.
@@ -113,8 +136,9 @@ void Fleet::Engine::CreationTroubled(Entry& entry, const ProviderError& error) {
 }
 
 void Fleet::Engine::CreationFailed(Entry& entry, fleet::FailureClass failure, const Error& error) {
-  group_states_[{entry.instance.tenant, entry.instance.group}].backoff.OnFailure(
-      failure, error.message, deps_.loop.Now(), deps_.jitter);
+  const GroupName group = {entry.instance.tenant, entry.instance.group};
+  group_states_[group].backoff.OnFailure(failure, error.message, deps_.loop.Now(), deps_.jitter);
+  probe_.CreateFailed(group, failure);
 }
 
 void Fleet::Engine::CreationFinished(const InstanceId& id, CreationMachine::Result result) {
@@ -126,7 +150,9 @@ void Fleet::Engine::CreationFinished(const InstanceId& id, CreationMachine::Resu
   }
   entry.instance.create.reset();
   if (result == CreationMachine::Result::kProvisioned) {
-    group_states_[{entry.instance.tenant, entry.instance.group}].backoff.OnCreated();
+    const GroupName group = {entry.instance.tenant, entry.instance.group};
+    group_states_[group].backoff.OnCreated();
+    probe_.Created(group, deps_.loop.Now() - entry.instance.created_at);
   } else if (!entry.instance.live()) {
     AnswerWaiters(entry, std::string("deleted"));
     if (result == CreationMachine::Result::kCancelled) TellDeleted(entry.instance);
@@ -154,8 +180,10 @@ void Fleet::Engine::BeginDeletion(Entry& entry, const fleet::Action& action, Bra
                .opportunistic = fleet::IsOpportunistic(action.reason)});
   }
   if (action.failure) {
-    group_states_[{instance.tenant, instance.group}].backoff.OnFailure(
-        *action.failure, std::string(fleet::Word(action.reason)), deps_.loop.Now(), deps_.jitter);
+    const GroupName group = {instance.tenant, instance.group};
+    group_states_[group].backoff.OnFailure(*action.failure, std::string(fleet::Word(action.reason)),
+                                           deps_.loop.Now(), deps_.jitter);
+    probe_.CreateFailed(group, *action.failure);
   }
   instance.deletion_started = begin;
   instance.order.reset();
@@ -185,6 +213,7 @@ void Fleet::Engine::BeginDeletion(Entry& entry, const fleet::Action& action, Bra
     if (at.instance.drain && at.instance.deletion) {
       at.instance.deletion->intent.acked_at = at.instance.drain->intent.acked_at;
     }
+    if (at.instance.drain) CountDrain(at.instance);
     at.instance.drain.reset();
     AnswerWaiters(at, std::string("deleting"));
     if (at.instance.deletion_started) StartDeletion(at);
@@ -220,6 +249,7 @@ void Fleet::Engine::DeletionFinished(const InstanceId& id) {
   if (instance.deletion && instance.deletion->durable) {
     deps_.journal.Close(instance.deletion->intent.id);
   }
+  probe_.Deleted(instance.tenant, instance.deletion ? instance.deletion->intent.reason : "");
   instance.deletion.reset();
   instance.deletion_started = false;
   instance.vm.reset();

@@ -72,7 +72,8 @@ struct RenderedCreate {
 
 // Whether the user data must be fetched first.
 [[nodiscard]] Result<bool> NeedsFetch(const InstanceRecord& record);
-// kInvalidArgument, kFailedPrecondition: what the templates or the stored configuration are wrong in.
+// kInvalidArgument, kFailedPrecondition: what the templates or the stored configuration are wrong
+// in.
 [[nodiscard]] Result<RenderedCreate> RenderCreate(const InstanceRecord& record,
                                                   const CreateRendering& rendering);
 

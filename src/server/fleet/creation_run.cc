@@ -46,7 +46,7 @@ CreationRun::CreationRun(Fleet::Engine& engine, Plan plan, CreationMachine machi
     : engine_(engine),
       plan_(std::move(plan)),
       id_(plan_.instance.id),
-      machine_(machine),
+      machine_(std::move(machine)),
       waiting_since_(engine.loop().Now()) {}
 
 CreationRun::~CreationRun() = default;
@@ -158,7 +158,7 @@ void CreationRun::Render(InstanceRecord record, std::optional<std::string> fetch
   Ready();
 }
 
-void CreationRun::NotPrepared(Error error) {
+void CreationRun::NotPrepared(const Error& error) {
   request_.reset();
   if (recording_only_) {
     recording_only_ = false;

@@ -1,7 +1,7 @@
 // CreationRun: carries one creation out: the runner of creation_machine.h.
 //
-// It waits for its turn (plan_turn.cc picks), writes the record, calls the provider, and looks where
-// the answer was lost. The engine owns it and is told the end by CreationFinished().
+// It waits for its turn (plan_turn.cc picks), writes the record, calls the provider, and looks
+// where the answer was lost. The engine owns it and is told the end by CreationFinished().
 #pragma once
 
 #include <functional>
@@ -50,7 +50,7 @@ class CreationRun final {
   void Prepare();
   void FetchThenRender(const InstanceRecord& record, const config::UserData& userdata);
   void Render(InstanceRecord record, std::optional<std::string> fetched);
-  void NotPrepared(Error error);
+  void NotPrepared(const Error& error);
   void WriteFirst(InstanceRecord record);
   void OnRecorded(Result<StoredRecord> stored);
   void Ready();

@@ -2,7 +2,7 @@
 // deletion_run.h. Every step can be repeated, and the machine can begin at any of them again.
 //
 //   state      | event                                    | next       | command
-//   -----------+------------------------------------------+------------+----------------------------
+//   -----------+------------------------------------------+------------+---------------------------
 //   new        | Start, the record is not yet deleting    | marking    | WriteDeleting
 //   new        | Start, it is deleting; or there is none, | deleting   | Delete
 //              |   or a tombstone (a late VM)             |            |
@@ -13,7 +13,7 @@
 //   confirming | the provider says deleted, or absence is | burying    | Bury
 //   confirming | found, or first "not found"              | look wait  | Wait
 //   confirming | no answer                                | look wait  | Wait
-//   look wait  | woke                                     | confirming | Look; after 60 s Delete again
+//   look wait  | woke                                     | confirming | Look; after 60 s Delete
 //   burying    | written                                  | done       | Finish
 //
 // "Absence is believed": two "not found" T_vis apart of a VM older than T_settle (RU7); one is

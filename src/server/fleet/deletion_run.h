@@ -1,8 +1,9 @@
-// DeletionRun: carries one deletion out: the runner of deletion_machine.h. The engine owns it and is
-// told the end by DeletionFinished().
+// DeletionRun: carries one deletion out: the runner of deletion_machine.h. The engine owns it and
+// is told the end by DeletionFinished().
 #pragma once
 
 #include <string>
+#include <utility>
 
 #include "server/fleet/deletion_machine.h"
 #include "server/fleet/fleet.h"
@@ -12,7 +13,7 @@ namespace nstance {
 class DeletionRun final {
  public:
   DeletionRun(Fleet::Engine& engine, InstanceId id, DeletionMachine machine)
-      : engine_(engine), id_(std::move(id)), machine_(machine) {}
+      : engine_(engine), id_(std::move(id)), machine_(std::move(machine)) {}
   DeletionRun(const DeletionRun&) = delete;
   DeletionRun& operator=(const DeletionRun&) = delete;
 

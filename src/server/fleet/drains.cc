@@ -77,10 +77,23 @@ void Fleet::Engine::WriteDrain(Entry& entry) {
       });
 }
 
+// How the drain ended that a deletion has just replaced.
+void Fleet::Engine::CountDrain(const Instance& instance) {
+  DrainOutcome outcome = DrainOutcome::kTimeout;
+  if (instance.drain->intent.acked_at) {
+    outcome = DrainOutcome::kAcked;
+  } else if (deps_.loop.Now() < instance.drain_deadline) {
+    outcome = DrainOutcome::kDead;
+  }
+  probe_.Drained(instance.tenant, instance.drain->intent.reason, outcome);
+}
+
 // The journal first, then the record, then the event.
 void Fleet::Engine::Revoke(Entry& entry) {
   if (!entry.instance.drain || !entry.instance.drain->durable) return MarkDirty(entry);
   const std::string drain_id = entry.instance.drain->intent.id;
+  probe_.Drained(entry.instance.tenant, entry.instance.drain->intent.reason,
+                 DrainOutcome::kRevoked);
   entry.instance.drain.reset();
   entry.instance.revoking = true;
   deps_.journal.Submit(

@@ -12,6 +12,7 @@
 //   sweep.cc          listings: orphans, late creations, retention
 //   health_intake.cc  reports and streams of agents
 //   orders.cc         what operators ask for
+//   measure.cc        gauges
 #pragma once
 
 #include <cstddef>
@@ -38,10 +39,13 @@
 #include "server/fleet/creation_run.h"
 #include "server/fleet/deletion_run.h"
 #include "server/fleet/fleet.h"
+#include "server/fleet/fleet_cache.h"
+#include "server/fleet/fleet_probe.h"
 #include "server/fleet/instance.h"
 #include "server/fleet/provider_listing.h"
 #include "server/fleet/record_reader.h"
 #include "server/fleet/record_store.h"
+#include "server/fleet/subnet_watch.h"
 
 namespace nstance {
 
@@ -60,6 +64,13 @@ class Fleet::Engine final {
     std::vector<OrderDone> waiters = {};
     // A VM that outlived its tombstone: first seen when.
     std::optional<Instant> late_since = std::nullopt;
+    metrics::Counter* reports = nullptr;  // Looked up with the first report.
+  };
+
+  // Why an instance had to be replaced, and since when that could be known.
+  struct Evidence {
+    std::string_view reason = {};
+    Instant at = {};
   };
 
   struct GroupState {
@@ -96,6 +107,8 @@ class Fleet::Engine final {
   [[nodiscard]] fleet::HealthJudgement HealthOf(const Instance& instance) const;
   Entry& Insert(Instance instance);
   void Erase(const InstanceId& id);
+  // --- measure.cc
+  void Measure(metrics::Registry& gauges) const;
   // --- health_intake.cc
   void StreamOpened(const InstanceId& id);
   void StreamEnded(const InstanceId& id);
@@ -106,7 +119,7 @@ class Fleet::Engine final {
   void OpenOnDemand(OnDemandRequest request, MergedInstanceConfig config,
                     std::move_only_function<void(Result<api::CreateInstanceResponse>)> done);
   void Delete(DeleteOrder order, OrderDone done);
-  void Acknowledge(DrainAck ack, std::move_only_function<void(Status)> done);
+  void Acknowledge(const DrainAck& ack, std::move_only_function<void(Status)> done);
   // What the planner held although it was asked for: the callers are told.
   void RefuseHeldOrders(const GroupName& group, const fleet::Plan& plan);
   void AnswerWaiters(Entry& entry, const Result<std::string>& answer);
@@ -114,9 +127,12 @@ class Fleet::Engine final {
   void BeginDrain(Entry& entry, const fleet::Action& action);
   void WriteDrain(Entry& entry);
   void Revoke(Entry& entry);
+  void CountDrain(const Instance& instance);
   // --- apply_plan.cc
   void Apply(const GroupName& group, const fleet::Plan& plan);
   void OpenCreation(const GroupName& group, const fleet::Action& action);
+  // Empty: nothing is wrong with it.
+  [[nodiscard]] std::optional<Evidence> EvidenceOf(const Instance& instance) const;
   void BeginDeletion(Entry& entry, const fleet::Action& action, Brake brake);
   void StartCreation(Entry& entry);
   void StartDeletion(Entry& entry);
@@ -185,7 +201,10 @@ class Fleet::Engine final {
   [[nodiscard]] fleet::InstanceView ViewOf(const Instance& instance) const;
   void FillSpec(const GroupName& group, fleet::GroupView& view);
   void FillCreation(const GroupName& group, fleet::GroupView& view);
+  void FillSubnets(const std::vector<std::string>& subnets, fleet::GroupView& view);
   [[nodiscard]] fleet::TenantHealthView TenantHealth(const TenantId& tenant);
+  // A member as ready as it gets for the first time is counted once.
+  void NoteReady(Instance& instance);
   [[nodiscard]] int OpenCreations(const GroupName* group) const;
   [[nodiscard]] int SharePlaces(const GroupName& group);
   [[nodiscard]] fleet::TenantBrake& BrakeOf(const TenantId& tenant);
@@ -194,6 +213,7 @@ class Fleet::Engine final {
   void Schedule();
   void PlanSome();
   void PlanOne(const GroupName& group);
+  void AskForRoom(const fleet::GroupView& view, const fleet::Plan& plan);
   void ArmReplan();
   void TellGroup(const GroupName& group);
   void PickCreations();
@@ -212,6 +232,9 @@ class Fleet::Engine final {
   void DeleteOrphan(const fleet::OrphanFinding& orphan);
   void RemoveOldRecords();
   [[nodiscard]] std::size_t ExpectedVms() const;
+  [[nodiscard]] Instant Stopwatch() const {
+    return deps_.stopwatch ? deps_.stopwatch() : deps_.loop.Now();
+  }
 
   FleetDeps deps_;
   FleetOptions options_;
@@ -230,6 +253,9 @@ class Fleet::Engine final {
   UserDataCache user_data_;
   Puidv7Generator ids_;
 
+  FleetProbe probe_;
+  FleetCache rows_;
+  SubnetWatch subnets_;
   RecordStore records_;
   std::map<InstanceId, std::unique_ptr<Entry>> entries_;
   std::map<TenantId, std::set<InstanceId>> by_tenant_;
@@ -244,6 +270,8 @@ class Fleet::Engine final {
   std::set<InstanceId> looks_due_;
   bool plan_scheduled_ = false;
   bool provider_listed_ = false;
+  std::optional<Instant> swept_at_ = std::nullopt;  // The last listing that was used.
+  std::size_t orphans_seen_ = 0;                    // In it.
 
   // Of Load().
   Loaded loaded_;

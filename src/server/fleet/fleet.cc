@@ -6,7 +6,7 @@
 
 namespace nstance {
 
-Fleet::Fleet(FleetDeps deps, FleetOptions options, FleetOwner owner)
+Fleet::Fleet(const FleetDeps& deps, FleetOptions options, FleetOwner owner)
     : engine_(std::make_unique<Engine>(deps, std::move(options), std::move(owner))) {}
 Fleet::~Fleet() = default;
 
@@ -43,6 +43,8 @@ const fleet::Plan* Fleet::LastPlan(const TenantId& tenant, const GroupKey& group
 const GroupsRef& Fleet::groups() const { return engine_->groups(); }
 bool Fleet::provider_listed() const { return engine_->provider_listed(); }
 
+void Fleet::Measure(metrics::Registry& gauges) const { engine_->Measure(gauges); }
+
 std::string_view Fleet::StatusWord(const Instance& instance) const {
   return engine_->StatusWord(instance);
 }
@@ -71,8 +73,8 @@ void Fleet::Delete(DeleteOrder order, std::move_only_function<void(Result<std::s
   engine_->Delete(std::move(order), std::move(done));
 }
 
-void Fleet::Acknowledge(DrainAck ack, std::move_only_function<void(Status)> done) {
-  engine_->Acknowledge(std::move(ack), std::move(done));
+void Fleet::Acknowledge(const DrainAck& ack, std::move_only_function<void(Status)> done) {
+  engine_->Acknowledge(ack, std::move(done));
 }
 
 }  // namespace nstance

@@ -5,10 +5,10 @@
 // leadership ends; nothing survives that is not in the journal, the records or at the provider.
 //
 //   Fleet fleet(deps, options, owner);
-//   fleet.Load(done);               // Records, intents and the provider's listing become the table.
-//   fleet.SetGroups(groups);        // Plans begin; again after every change of groups or config.
-//   fleet.Report(id, report);       // An agent's words ...
-//   fleet.Delete(order, done);      // ... and an operator's.
+//   fleet.Load(done);              // Records, intents and the provider's listing become the table.
+//   fleet.SetGroups(groups);       // Plans begin; again after every change of groups or config.
+//   fleet.Report(id, report);      // An agent's words ...
+//   fleet.Delete(order, done);     // ... and an operator's.
 //
 // The path of every change is the same: an event changes the table and marks groups dirty; dirty
 // groups are planned, one after the other, in turns of the loop; actions become intents, all of one
@@ -17,8 +17,10 @@
 // everything dirty, and the same steps go on where the records say they stopped.
 //
 // Guarantees, each held by a test:
-//   - no provider call that changes something without a durable intent of this epoch's journal (I-19)
-//   - an order is answered after its intent is durable, a record's edit after the store has it (RU11)
+//   - no provider call that changes something without a durable intent of this epoch's journal
+//     (I-19)
+//   - an order is answered after its intent is durable, a record's edit after the store has it
+//     (RU11)
 //   - events are told after what they tell of is durable
 //   - no effect starts unless the leadership says that it may (RU4)
 //   - destroying the fleet leaves no timer and no callback
@@ -48,6 +50,7 @@
 #include "crypto/ed25519.h"
 #include "ports/api/agent.h"
 #include "ports/api/instances.h"
+#include "ports/cache.h"
 #include "ports/http.h"
 #include "ports/loop.h"
 #include "ports/object_store.h"
@@ -72,6 +75,10 @@ struct FleetDeps {
   metrics::Registry& metrics;
   log::Logger log;
   LeaderScope& leader;
+  // The cache on this machine's disk; null: none is kept.
+  Cache* rows = nullptr;
+  // A clock that goes on inside a turn, for what plans cost; empty: the loop's.
+  std::function<Instant()> stopwatch = {};
 };
 
 struct FleetOptions {
@@ -136,14 +143,14 @@ class Fleet final {
  public:
   class Engine;  // engine.h: for the files of this folder.
 
-  Fleet(FleetDeps deps, FleetOptions options, FleetOwner owner);
+  Fleet(const FleetDeps& deps, FleetOptions options, FleetOwner owner);
   Fleet(const Fleet&) = delete;
   Fleet& operator=(const Fleet&) = delete;
   ~Fleet();
 
-  // Reads all records (32 at a time) and lists the provider. An error of the store ends it (the caller tries again with a new fleet); a provider that cannot
-  // be listed does not: then nothing is deleted until one listing has succeeded. A record of a
-  // higher epoch: step_down.
+  // Reads all records (32 at a time) and lists the provider. An error of the store ends it (the
+  // caller tries again with a new fleet); a provider that cannot be listed does not: then nothing
+  // is deleted until one listing has succeeded. A record of a higher epoch: step_down.
   using Loaded = std::move_only_function<void(Status)>;
   void Load(Loaded done);
   // What templates see of the server from now on. REQUIRES: before the first SetGroups().
@@ -167,6 +174,8 @@ class Fleet final {
   [[nodiscard]] const fleet::Plan* LastPlan(const TenantId& tenant, const GroupKey& group) const;
   [[nodiscard]] const GroupsRef& groups() const;
   [[nodiscard]] bool provider_listed() const;
+  // Gauges of this moment: sizes, phases, holds, brakes, the journal, the sweep.
+  void Measure(metrics::Registry& gauges) const;
   // "pending", "running", ... (wire.md 5.2).
   [[nodiscard]] std::string_view StatusWord(const Instance& instance) const;
   [[nodiscard]] bool Drifted(const Instance& instance) const;
@@ -198,7 +207,7 @@ class Fleet final {
   void CreateOnDemand(OnDemandRequest request, CreateDone done);
   // "deleting", "draining", "deleted" or "unknown".
   void Delete(DeleteOrder order, std::move_only_function<void(Result<std::string>)> done);
-  void Acknowledge(DrainAck ack, std::move_only_function<void(Status)> done);
+  void Acknowledge(const DrainAck& ack, std::move_only_function<void(Status)> done);
 
  private:
   std::unique_ptr<Engine> engine_;

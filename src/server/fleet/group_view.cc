@@ -133,14 +133,7 @@ void Fleet::Engine::FillCreation(const GroupName& name, fleet::GroupView& view) 
   if (group->config->subnet_pool) {
     const auto& pools = groups_->config->config.server.subnet_pools;
     if (const auto pool = pools.find(*group->config->subnet_pool); pool != pools.end()) {
-      for (const std::string& subnet : pool->second) {
-        int live = 0;
-        for (const auto& [id, entry] : entries_) {
-          const InstanceRecord* record = entry->instance.record();
-          if (record != nullptr && entry->instance.live() && record->subnet_id == subnet) ++live;
-        }
-        view.subnets.push_back({.id = subnet, .live = live, .full = false});
-      }
+      FillSubnets(pool->second, view);
     }
   }
   view.creation.places = SharePlaces(name);
@@ -150,6 +143,28 @@ void Fleet::Engine::FillCreation(const GroupName& name, fleet::GroupView& view) 
   } else if (pace_.rate_limit > Duration()) {
     view.creation.short_of_places = fleet::HoldCode::kCreateRateLimit;
   }
+}
+
+// Instances that are only intended count as well, so that two plans in a row do not choose alike.
+void Fleet::Engine::FillSubnets(const std::vector<std::string>& subnets, fleet::GroupView& view) {
+  std::map<std::string_view, fleet::SubnetView> views;
+  for (const std::string& subnet : subnets) {
+    if (!subnets_.Asked(subnet)) subnets_.Want(subnet);
+    fleet::SubnetView& one = views[subnet] = {.id = subnet};
+    if (const auto room = subnets_.Find(subnet)) one.room = room->free;
+  }
+  for (const auto& [id, entry] : entries_) {
+    const Instance& instance = entry->instance;
+    const auto at = views.find(instance.subnet);
+    if (at == views.end() || !instance.live()) continue;
+    fleet::SubnetView& one = at->second;
+    ++one.live;
+    // Made, or about to be, after the provider counted.
+    const auto room = subnets_.Find(at->second.id);
+    const bool counted = room && instance.vm_since && *instance.vm_since < room->asked_at;
+    if (one.room && !counted && *one.room > 0) --*one.room;
+  }
+  for (const std::string& subnet : subnets) view.subnets.push_back(views.at(subnet));
 }
 
 // Create intents that are open, in one group or in the shard.

@@ -3,6 +3,20 @@
 #include "server/fleet/engine.h"
 
 namespace nstance {
+namespace {
+
+// Longer than any drain may take: what lies beyond is as good as never.
+constexpr Duration kMaxNotice = Duration::Hours(24);
+
+// The agent's machine has a clock of its own, and its words are not trusted (BI-70): what is past
+// is now, what is far away is near.
+Instant ClampDeadline(Timestamp deadline, const fleet::ClockReading& clock) {
+  if (deadline <= clock.wall) return clock.mono;
+  if (deadline >= clock.wall + kMaxNotice) return clock.mono + kMaxNotice;
+  return clock.mono + (deadline - clock.wall);
+}
+
+}  // namespace
 
 void Fleet::Engine::StreamOpened(const InstanceId& id) {
   Entry* entry = Find(id);
@@ -38,14 +52,19 @@ void Fleet::Engine::Report(const InstanceId& id, const api::HealthReportRequest&
   health.announced_interval = report.report_interval.value_or(Duration());
   instance.looks.OnReport();
   bool changed = HealthOf(instance).state != before;
-  if (report.termination_notice && !health.notice) {
+  if (report.termination_notice && !health.notice &&
+      fleet::IsNoticeAction(report.termination_notice->action)) {
     fleet::TerminationNotice notice;
     if (report.termination_notice->deadline) {
-      notice.deadline = now + (*report.termination_notice->deadline - deps_.loop.WallNow());
+      notice.deadline = ClampDeadline(*report.termination_notice->deadline, Clock());
     }
     health.notice = notice;
+    instance.noticed_at = now;
     changed = true;
   }
+  NoteReady(instance);
+  if (entry->reports == nullptr) entry->reports = &probe_.HealthReports(instance.tenant);
+  entry->reports->Add();
   if (!instance.report) instance.report.emplace();
   ReportFacts& facts = *instance.report;
   facts.at = deps_.loop.WallNow();
@@ -58,7 +77,14 @@ void Fleet::Engine::Report(const InstanceId& id, const api::HealthReportRequest&
   // Assigned only when they differ, so that a steady report allocates nothing.
   if (facts.agent_version != report.version) facts.agent_version = report.version;
   if (facts.config_hash != report.config_hash) facts.config_hash = report.config_hash;
+  rows_.Report(instance, now);
   if (changed) MarkDirty(*entry);
+}
+
+void Fleet::Engine::NoteReady(Instance& instance) {
+  if (instance.was_ready || HealthOf(instance).state != fleet::HealthState::kHealthy) return;
+  instance.was_ready = true;
+  probe_.Ready(instance.tenant, deps_.loop.Now() - instance.created_at);
 }
 
 }  // namespace nstance

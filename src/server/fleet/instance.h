@@ -1,8 +1,8 @@
 // Instance: everything that one leadership knows about one instance. The table's entry.
 //
-// Three kinds of facts live side by side: what is durable (the record as the store holds it, intents
-// that the journal holds), what is on its way there (intents with `durable` false), and what only
-// this leadership has seen (looks, health). The planner sees all three as one view
+// Three kinds of facts live side by side: what is durable (the record as the store holds it,
+// intents that the journal holds), what is on its way there (intents with `durable` false), and
+// what only this leadership has seen (looks, health). The planner sees all three as one view
 // (server/fleet/group_view.h).
 #pragma once
 
@@ -45,6 +45,13 @@ struct ReportFacts {
   std::optional<Timestamp> agent_started_at = std::nullopt;
 };
 
+// The health row as the cache has it.
+struct CachedReport {
+  Instant at = {};
+  bool noticed = false;
+  ReportFacts facts = {};
+};
+
 struct Instance {
   InstanceId id;
   TenantId tenant;
@@ -61,6 +68,9 @@ struct Instance {
   bool told_for_good = false;     // DrainView::told_for_good.
   bool revoking = false;          // The drain is closed; the record is about to say so.
 
+  std::string subnet = {};  // Where it is, or is to be.
+  bool was_ready = false;   // Healthy at some time of this leadership, or registered before it.
+
   // On the monotonic clock of this process.
   Instant created_at = {};
   std::optional<Instant> vm_since = std::nullopt;
@@ -71,7 +81,10 @@ struct Instance {
   fleet::HealthFacts health = {};
   fleet::HealthState health_state = fleet::HealthState::kUnknown;  // As last judged.
   std::optional<ReportFacts> report = std::nullopt;
+  std::optional<Instant> noticed_at = std::nullopt;  // When the termination notice came.
+  std::optional<CachedReport> cached_report = std::nullopt;
   std::optional<ProviderInstance> vm = std::nullopt;  // As last found.
+  Timestamp vm_at = {};                               // When.
   std::optional<fleet::OrderView> order = std::nullopt;
 
   [[nodiscard]] InstancePhase phase() const {

@@ -14,6 +14,13 @@ Fleet::Engine::Engine(FleetDeps deps, FleetOptions options, FleetOwner owner)
       owner_(std::move(owner)),
       began_at_(deps.loop.Now()),
       times_(options_.times),
+      probe_(deps.metrics),
+      rows_(deps.rows),
+      subnets_(
+          deps.loop, deps.provider, [this] { return CallFor(std::nullopt, request_timeout_); },
+          [this] {
+            for (const auto& [group, state] : group_states_) MarkDirty(group);
+          }),
       records_({.loop = deps.loop,
                 .store = deps.store,
                 .random = deps.random,
@@ -77,6 +84,8 @@ Instance Fleet::Engine::FromRecord(const ReadRecord& read) const {
                        .group = record.group,
                        .on_demand = record.on_demand};
   instance.stored = stored;
+  instance.subnet = record.subnet_id;
+  instance.was_ready = record.registered_at.has_value();
   instance.created_at = fleet::MomentOf(record.created_at, clock);
   if (!record.provider_instance_id.empty()) {
     instance.vm_since = fleet::MomentOf(record.registered_at.value_or(record.phase_at), clock);
@@ -183,6 +192,8 @@ void Fleet::Engine::BuildTable() {
     JudgeUnknown(unknown, began_at_);
   }
   RebuildBrakes();
+  for (const auto& [id, entry] : entries_) rows_.Write(entry->instance);
+  rows_.Begin([this](const InstanceId& id) { return Find(id) != nullptr; });
   read_.reset();
   first_listing_.reset();
   reader_.reset();

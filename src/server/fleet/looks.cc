@@ -86,6 +86,8 @@ void Fleet::Engine::Found(Entry& entry, const ProviderInstance& vm) {
   instance.looks.OnFound(fleet::ParseProviderStatus(ProviderStatusName(vm.status)),
                          deps_.loop.Now());
   instance.vm = vm;
+  instance.vm_at = deps_.loop.WallNow();
+  if (before != instance.looks.status) rows_.Write(instance);
   if (was_looking || before != instance.looks.status) MarkDirty(entry);
 }
 

@@ -78,6 +78,7 @@ void Fleet::Engine::OpenOnDemand(OnDemandRequest request, MergedInstanceConfig c
   Instance instance = {
       .id = id, .tenant = request.tenant, .group = request.group, .on_demand = true};
   instance.created_at = deps_.loop.Now();
+  if (subnet) instance.subnet = view.subnets[*subnet].id;
   instance.create = OpenIntent{.intent = {.id = {},
                                           .kind = IntentKind::kCreate,
                                           .instance_id = id,
@@ -145,7 +146,8 @@ void Fleet::Engine::Delete(DeleteOrder order, OrderDone done) {
   MarkDirty(*entry);
 }
 
-// An order that the plan did not take up is told why; a deletion without a drain is always taken up.
+// An order that the plan did not take up is told why; a deletion without a drain is always taken
+// up.
 void Fleet::Engine::RefuseHeldOrders(const GroupName& group, const fleet::Plan& plan) {
   for (const InstanceId& id : by_group_[group]) {
     Entry& entry = *entries_.at(id);
@@ -163,7 +165,7 @@ void Fleet::Engine::RefuseHeldOrders(const GroupName& group, const fleet::Plan& 
 
 // --- AcknowledgeDrained --------------------------------------------------------------------------
 
-void Fleet::Engine::Acknowledge(DrainAck ack, std::move_only_function<void(Status)> done) {
+void Fleet::Engine::Acknowledge(const DrainAck& ack, std::move_only_function<void(Status)> done) {
   Entry* entry = Find(ack.instance_id);
   if (entry == nullptr || entry->instance.tenant != ack.tenant) {
     return done(Fail(NotFound("there is no such instance")));

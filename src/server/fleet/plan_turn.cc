@@ -57,6 +57,7 @@ void Fleet::Engine::SetGroups(GroupsRef groups) {
   for (const auto& [name, ids] : by_group_) {
     if (!ids.empty()) dirty_.insert(name);
   }
+  rows_.WriteGroups(groups_, deps_.loop.WallNow());
   Schedule();
   if (before == nullptr) ScheduleSweep(provider_listed_ ? gc_interval_ : Duration::Seconds(1));
 }
@@ -93,19 +94,37 @@ void Fleet::Engine::PlanSome() {
 void Fleet::Engine::PlanOne(const GroupName& group) {
   GroupState& state = group_states_[group];
   const Instant now = deps_.loop.Now();
-  state.plan = fleet::PlanGroup(ViewOf(group), now);
+  const Instant begun = Stopwatch();
+  const fleet::GroupView view = ViewOf(group);
+  state.plan = fleet::PlanGroup(view, now);
   state.planned = true;
   state.replan_at = state.plan.replan_at;
   if (state.plan.registration_proven) state.backoff.OnRegistrationProven();
   const fleet::Plan plan = state.plan;
   Apply(group, plan);
   RefuseHeldOrders(group, plan);
+  AskForRoom(view, plan);
   TellGroup(group);
+  probe_.Planned(Stopwatch() - begun);
   const bool gone = groups_->Find(group.first, group.second) == nullptr &&
                     std::ranges::none_of(by_group_[group], [&](const InstanceId& id) {
                       return entries_.at(id)->instance.live();
                     });
   if (gone) group_states_.erase(group);
+}
+
+// Where something is made, the room shrinks; where nothing can be, it may come back.
+void Fleet::Engine::AskForRoom(const fleet::GroupView& view, const fleet::Plan& plan) {
+  const bool creates = std::ranges::any_of(plan.actions, [](const fleet::Action& action) {
+    return action.kind == fleet::ActionKind::kCreate;
+  });
+  const bool held = std::ranges::any_of(plan.holds, [](const fleet::Hold& hold) {
+    return hold.code == fleet::HoldCode::kSubnetFull;
+  });
+  for (const fleet::SubnetView& subnet : view.subnets) {
+    if (creates) subnets_.Want(subnet.id);
+    if (held) subnets_.Await(subnet.id);
+  }
 }
 
 // The earliest moment at which time alone may change a plan.

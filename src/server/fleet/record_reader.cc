@@ -31,29 +31,27 @@ void RecordReader::Fill() {
     Job job = std::move(jobs_.front());
     jobs_.pop_front();
     const ObjectKey key = job.key;
-    calls_[key] = store_.Get(key, [this, job = std::move(job)](Result<Object> object) {
-      OnObject(job.key, job.record, std::move(object));
+    calls_[key] = store_.Get(key, [this, job = std::move(job)](Result<Object> object) mutable {
+      OnObject(std::move(job), std::move(object));
     });
   }
   if (listed_ && calls_.empty() && jobs_.empty()) Finish(std::move(read_));
 }
 
-void RecordReader::OnObject(const ObjectKey& key, const RecordKey& record, Result<Object> object) {
-  const ObjectKey done = key;
-  const RecordKey who = record;
-  calls_.erase(done);
+void RecordReader::OnObject(Job job, Result<Object> object) {
+  calls_.erase(job.key);
   if (object.has_value()) {
-    Result<InstanceRecord> decoded = DecodeInstanceRecord(object->bytes, who);
+    Result<InstanceRecord> decoded = DecodeInstanceRecord(object->bytes, job.record);
     Result<StoredRecord> stored =
         decoded.has_value() ? Result<StoredRecord>(StoredRecord{
                                   .record = std::move(decoded).value(), .version = object->version})
                             : Fail(std::move(decoded).error());
-    read_.push_back({.key = who, .stored = std::move(stored)});
+    read_.push_back({.key = std::move(job.record), .stored = std::move(stored)});
   } else if (object.error().code != Code::kNotFound) {
-    if (++tries_[done] >= kTries) {
-      return Finish(Fail(std::move(object).error().Under(done.text())));
+    if (++tries_[job.key] >= kTries) {
+      return Finish(Fail(std::move(object).error().Under(job.key.text())));
     }
-    jobs_.push_back({.key = done, .record = who});
+    jobs_.push_back(std::move(job));
   }
   Fill();
 }

@@ -42,19 +42,19 @@ class RecordReader final {
   [[nodiscard]] const std::vector<std::string>& strangers() const { return strangers_; }
 
  private:
-  void NextPage(std::string token);
-  void OnPage(Result<ListPage> page);
-  void Fill();
-  void OnObject(const ObjectKey& key, const RecordKey& record, Result<Object> object);
-  void Finish(Result<std::vector<ReadRecord>> result);
-
-  static constexpr std::size_t kParallel = 32;
-  static constexpr int kTries = 4;
-
   struct Job {
     ObjectKey key;
     RecordKey record;
   };
+
+  void NextPage(std::string token);
+  void OnPage(Result<ListPage> page);
+  void Fill();
+  void OnObject(Job job, Result<Object> object);
+  void Finish(Result<std::vector<ReadRecord>> result);
+
+  static constexpr std::size_t kParallel = 32;
+  static constexpr int kTries = 4;
 
   Loop& loop_;
   ObjectStore& store_;

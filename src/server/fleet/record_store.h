@@ -3,12 +3,13 @@
 //
 //   records.Create(record, Persist::kUntilDone, done);
 //   records.Update(id, Persist::kOnce,
-//                [=](InstanceRecord& r) -> Status { r.provider_instance_id = vm; return {}; }, done);
+//                  [=](InstanceRecord& r) -> Status { r.provider_instance_id = vm; return {}; },
+//                  done);
 //
 // An edit is a function of the record as the store holds it. When another write stands (a rival, or
 // our own whose answer was lost) the record is read again and the edit runs again on what is there:
-// facts are merged, decisions are made anew (RU2). So an edit must be right when it has been applied
-// already.
+// facts are merged, decisions are made anew (RU2). So an edit must be right when it has been
+// applied already.
 //
 //   persist      | the store does not answer, or the lease leaves no time
 //   -------------+------------------------------------------------------------------------------

@@ -44,6 +44,7 @@ void Fleet::Engine::OnListing(ProviderResult<std::vector<ProviderInstance>> list
     deps_.log.Warning("the provider could not be listed", {{"error", listing.error().error}});
     return ScheduleSweep(std::min(gc_interval_, kSweepRetry));
   }
+  probe_.Swept(deps_.loop.Now() - begun_at);
   const fleet::ListingUse use =
       fleet::JudgeListing({.complete = true, .listed = listing->size(), .expected = ExpectedVms()});
   if (use == fleet::ListingUse::kUse) {
@@ -95,6 +96,8 @@ void Fleet::Engine::TakeListing(const std::vector<ProviderInstance>& listing, In
 
 void Fleet::Engine::JudgeUnknown(const std::vector<const ProviderInstance*>& unknown,
                                  Instant begun_at) {
+  swept_at_ = begun_at;
+  orphans_seen_ = unknown.size();
   std::vector<fleet::UnknownVm> vms;
   for (const ProviderInstance* vm : unknown) {
     fleet::UnknownVm one = {

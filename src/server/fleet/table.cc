@@ -48,6 +48,7 @@ void Fleet::Engine::Erase(const InstanceId& id) {
   const auto at = entries_.find(id);
   if (at == entries_.end()) return;
   const Instance& instance = at->second->instance;
+  rows_.Erase(id);
   by_tenant_[instance.tenant].erase(id);
   by_group_[{instance.tenant, instance.group}].erase(id);
   std::erase_if(by_key_, [&](const auto& key) { return key.second == id; });
@@ -93,6 +94,7 @@ void Fleet::Engine::OnRecordChanged(const StoredRecord& stored) {
     if (!instance.vm_since) instance.vm_since = now;
   }
   if (record.public_key_pem != key_before) IndexKey(instance);
+  rows_.Write(instance);
   MarkDirty(*entry);
   if (IsOver(record.phase) && !IsOver(before)) {
     owner_.identity_ended(instance.id, PermissionDenied("the instance is being deleted"));

@@ -13,6 +13,7 @@ namespace nstance {
 namespace {
 
 constexpr Duration kBindRetry = Duration::Milliseconds(200);
+constexpr Duration kNetworkRetry = Duration::Seconds(1);
 constexpr std::array kPorts = {RpcPort::kRegistration, RpcPort::kAgent, RpcPort::kOperator};
 
 ObjectKey Key(const std::string& text) {
@@ -28,7 +29,10 @@ std::string Text(const RpcAddress& address) {
 }  // namespace
 
 ShardLeader::ShardLeader(Deps deps, Options options, Owner owner)
-    : deps_(deps), options_(std::move(options)), owner_(std::move(owner)), facts_(options_.facts) {
+    : deps_(std::move(deps)),
+      options_(std::move(options)),
+      owner_(std::move(owner)),
+      facts_(options_.facts) {
   scope_.store_timeout = options_.store_timeout;
   scope_.may_start = [this](Duration bound) {
     return state_ != State::kOver && owner_.may_start(bound);
@@ -43,6 +47,7 @@ ShardLeader::~ShardLeader() { Drop(); }
 // called back by what goes later.
 void ShardLeader::Drop() {
   loading_.Cancel();
+  network_.Cancel();
   services_.reset();
   fleet_.reset();
   context_.reset();
@@ -56,7 +61,10 @@ std::string_view ShardLeader::waits_for() const {
     case State::kNew:
     case State::kLooking:
     case State::kJournal: return "taking the journal over";
-    case State::kLoading: return "reading records and the provider's listing";
+    case State::kLoading:
+      if (fleet_ready_ && !network_ready_) return "the leader's network";
+      if (fleet_ready_ && !deps_.denied.known()) return "reading the deny list";
+      return "reading records and the provider's listing";
     case State::kOpening: return "opening the listeners";
     case State::kActing: return {};
     case State::kOver: break;
@@ -97,7 +105,10 @@ void ShardLeader::OnJournalHead(const Result<ObjectHead>& head) {
 void ShardLeader::StartJournal(EpochEvidence evidence) {
   state_ = State::kJournal;
   journal_ = std::make_unique<JournalWriter>(
-      JournalWriter::Deps{.loop = deps_.loop, .store = deps_.store, .random = deps_.random},
+      JournalWriter::Deps{.loop = deps_.loop,
+                          .store = deps_.store,
+                          .random = deps_.random,
+                          .metrics = &deps_.metrics},
       JournalWriter::Options{.key = Key(fmt::format("journal/{}.json", options_.shard.text())),
                              .store_timeout = options_.store_timeout},
       JournalMachine({.identity = {.cluster = options_.cluster, .shard = options_.shard},
@@ -124,7 +135,8 @@ void ShardLeader::TookOver(std::int64_t epoch) {
                                                                         .store = deps_.store,
                                                                         .random = deps_.random,
                                                                         .jitter = deps_.jitter,
-                                                                        .leader = scope_},
+                                                                        .leader = scope_,
+                                                                        .metrics = &deps_.metrics},
                                                 CertificateIssuer::Options{.shard = options_.shard},
                                                 options_.identity);
   groups_ = std::make_unique<GroupSource>(
@@ -167,6 +179,28 @@ void ShardLeader::TookOver(std::int64_t epoch) {
   loading_ = std::move(load.pending);
   deps_.config.LoadNow(std::move(load.call));
   MakeFleet();
+  AssignNetwork();
+}
+
+// The address must be here before it can be bound. Tried again for as long as the take-over may
+// last.
+void ShardLeader::AssignNetwork() {
+  if (!options_.network || !deps_.provider.capabilities().leader_network) {
+    network_ready_ = true;
+    return MaybeOpen();
+  }
+  const auto again = [this](const Error& why) {
+    deps_.log.Warning("the leader's network cannot be assigned", {{"error", why}});
+    network_ = deps_.loop.CallAfter(kNetworkRetry, [this] { AssignNetwork(); });
+  };
+  if (!scope_.may_start({})) return again(Unavailable("the lease is about to end"));
+  network_ = deps_.provider.AssignLeaderNetwork(
+      {.epoch = scope_.epoch, .deadline = deps_.loop.Now() + options_.request_timeout},
+      *options_.network, [this, again](const ProviderResult<void>& assigned) {
+        if (!assigned.has_value()) return again(assigned.error().error);
+        network_ready_ = true;
+        MaybeOpen();
+      });
 }
 
 void ShardLeader::MakeFleet() {
@@ -180,7 +214,9 @@ void ShardLeader::MakeFleet() {
                 .jitter = deps_.jitter,
                 .metrics = deps_.metrics,
                 .log = deps_.log.For("fleet"),
-                .leader = scope_},
+                .leader = scope_,
+                .rows = deps_.rows,
+                .stopwatch = deps_.stopwatch},
       FleetOptions{.cluster = options_.cluster,
                    .shard = options_.shard,
                    .server = facts_,
@@ -215,6 +251,12 @@ void ShardLeader::MakeFleet() {
 
 void ShardLeader::MaybeOpen() {
   if (state_ != State::kLoading || !groups_ready_ || !config_ready_ || !fleet_ready_) return;
+  // Before the list is known nobody can say who is denied, so nobody is let in.
+  if (!network_ready_) return;
+  if (!deps_.denied.known()) {
+    retry_ = deps_.loop.CallAfter(kBindRetry, [this] { MaybeOpen(); });
+    return;
+  }
   state_ = State::kOpening;
   OpenNext();
 }
@@ -277,6 +319,13 @@ void ShardLeader::Act() {
 void ShardLeader::OnPublished(const GroupsRef& groups) {
   const GroupsRef before = std::exchange(published_, groups);
   fleet_->SetGroups(groups);
+  if (before != nullptr) {
+    const auto& tenants = groups->config->config.tenants;
+    for (const auto& [tenant, unused] : before->config->config.tenants) {
+      if (tenants.contains(tenant)) continue;
+      deps_.rpc.CloseConnections(tenant, PermissionDenied("the tenant is not defined"));
+    }
+  }
   if (services_ != nullptr) services_->watches().OnGroupsPublished(before, groups);
 }
 
@@ -298,10 +347,18 @@ void ShardLeader::MakeServices() {
                      .identity = options_.identity,
                      .cluster = options_.cluster,
                      .shard = options_.shard,
-                     .alarm = [this](std::string_view alarm, const std::string& detail) {
-                       owner_.alarm(alarm, detail);
-                     }});
+                     .alarm = [this](std::string_view alarm,
+                                     const std::string& detail) { owner_.alarm(alarm, detail); },
+                     .metrics = &deps_.metrics,
+                     .rows = deps_.rows,
+                     .other_calls = deps_.other_calls ? deps_.other_calls() : OtherCalls()});
   services_ = std::make_unique<Services>(*context_);
+}
+
+void ShardLeader::Measure(metrics::Registry& gauges) const {
+  if (state_ != State::kActing) return;
+  fleet_->Measure(gauges);
+  services_->Measure(gauges);
 }
 
 // --- Identities ----------------------------------------------------------------------------------
@@ -333,10 +390,19 @@ void ShardLeader::StepDown(Instant deadline, Task done) {
   Drop();  // Every open call ends with UNAVAILABLE.
   auto left = std::make_shared<std::size_t>(kPorts.size());
   auto tell = std::make_shared<Task>(std::move(done));
+  const auto one_less = [left, tell] {
+    if (--*left == 0) (*tell)();
+  };
+  // Only while the lease is ours: else the address may be the next leader's already.
+  if (options_.network && network_ready_ && owner_.may_start({}) &&
+      deps_.provider.capabilities().leader_network) {
+    ++*left;
+    closing_.push_back(deps_.provider.ReleaseLeaderNetwork(
+        {.epoch = scope_.epoch, .deadline = deadline}, *options_.network,
+        [one_less](const ProviderResult<void>&) { one_less(); }));
+  }
   for (const RpcPort port : kPorts) {
-    closing_.push_back(deps_.rpc.Close(port, deadline, [left, tell] {
-      if (--*left == 0) (*tell)();
-    }));
+    closing_.push_back(deps_.rpc.Close(port, deadline, one_less));
   }
 }
 

@@ -4,11 +4,12 @@
 // StepDown()) when leadership ends; the next leadership has a new one.
 //
 //   state         | next          | on
-//   --------------+---------------+-----------------------------------------------------------------
+//   --------------+---------------+----------------------------------------------------------------
 //   looking       | journal       | whether the shard has ever had a journal is known
 //   journal       | loading       | the journal is ours: older leaders' commits lose from here
 //   loading       | opening       | groups stamped, configuration, records and listing read; the
-//                 |               | table is built
+//                 |               | table is built; the deny list is known; the leader's network
+//                 |               | is ours, where there is one
 //   opening       | acting        | the three listeners are open (an address in use is tried again
 //                 |               | every 200 ms)
 //   any           | over          | an error, a higher epoch, StepDown()
@@ -17,7 +18,9 @@
 // limit of a take-over is the elector's.
 //
 // Guarantees, each held by a test:
-//   - no call is served before the table is built, nor after StepDown() has been called
+//   - no call is served before the table is built and the deny list is known, nor after StepDown()
+//     has been called
+//   - a tenant that leaves the configuration, and what is denied, lose their connections
 //   - nothing of this leadership acts after it was destroyed
 #pragma once
 
@@ -34,6 +37,7 @@
 #include "base/log.h"
 #include "base/metrics.h"
 #include "base/prng.h"
+#include "ports/cache.h"
 #include "ports/cache_folder.h"
 #include "ports/http.h"
 #include "ports/loop.h"
@@ -71,6 +75,10 @@ class ShardLeader final {
     RpcServer& rpc;
     ConfigSource& config;
     DenyWatch& denied;
+    Cache* rows = nullptr;                    // FleetDeps::rows.
+    std::function<Instant()> stopwatch = {};  // FleetDeps::stopwatch.
+    // Made for one leadership and dropped with it: server reflection.
+    std::function<OtherCalls()> other_calls = {};
   };
   struct Options {
     ClusterId cluster;
@@ -84,6 +92,9 @@ class ShardLeader final {
     std::map<RpcPort, RpcAddress> advertise;
     fleet::FleetTimes times = {};
     Duration store_timeout = Duration::Seconds(3);
+    // Assigned to this machine before the listeners are opened.
+    std::optional<config::LeaderNetwork> network = std::nullopt;
+    Duration request_timeout = Duration::Seconds(30);
   };
   struct Owner {
     std::move_only_function<bool(Duration)> may_start;  // Elector::MayStart.
@@ -105,6 +116,8 @@ class ShardLeader final {
   void StepDown(Instant deadline, Task done);
   // Entries of the deny list that are new: their connections are closed.
   void OnDenied(const std::vector<DenyEntry>& entries);
+  // Gauges of this moment.
+  void Measure(metrics::Registry& gauges) const;
 
   [[nodiscard]] bool acting() const { return state_ == State::kActing; }
   [[nodiscard]] std::int64_t epoch() const { return scope_.epoch; }
@@ -118,7 +131,7 @@ class ShardLeader final {
   void OnJournalHead(const Result<ObjectHead>& head);
   void StartJournal(EpochEvidence evidence);
   void TookOver(std::int64_t epoch);
-  void LoadFleet();
+  void AssignNetwork();
   void MaybeOpen();
   void OnPublished(const GroupsRef& groups);
   void OpenNext();
@@ -148,10 +161,12 @@ class ShardLeader final {
   bool groups_ready_ = false;
   bool config_ready_ = false;
   bool fleet_ready_ = false;
+  bool network_ready_ = false;
   std::map<RpcPort, RpcAddress> open_;
   Pending call_;
   Pending retry_;
   Pending loading_;
+  Pending network_;
   Pending failing_;
   std::vector<Pending> closing_;
 };

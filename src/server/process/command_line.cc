@@ -24,6 +24,7 @@ usage: nstance-server --id ID --shard SHARD --storage file|s3|gcs --bucket BUCKE
   --shard SHARD           shard that it serves; its configuration is config/SHARD.jsonc in the bucket
   --storage KIND          file: BUCKET is a folder; s3, gcs: a bucket
   --bucket BUCKET         where everything durable lives; all servers of a cluster share it
+  --prefix PREFIX         what all keys in the bucket begin with (none)
   --cachedir DIR          last good configuration and cache (./cache); may be deleted at any time
   --bind NAME=ADDR        listen here: health, registration, operator, agent; e.g. health=127.0.0.1:0
   --advertise NAME=ADDR   what agents and operators are told; default: what is bound
@@ -157,6 +158,7 @@ class Parser {
     if (flag == "--shard") return &line_.shard;
     if (flag == "--storage") return &line_.storage;
     if (flag == "--bucket") return &line_.bucket;
+    if (flag == "--prefix") return &line_.prefix;
     if (flag == "--cachedir") return &line_.cachedir;
     if (flag == "--addresses-file") return &line_.addresses_file;
     return nullptr;

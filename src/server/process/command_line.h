@@ -17,6 +17,7 @@ struct ServerCommandLine {
   std::string shard = {};
   std::string storage = {};  // "file", "s3", "gcs".
   std::string bucket = {};
+  std::string prefix = {};
   std::string cachedir = "./cache";
   std::optional<std::string> advertise_host = std::nullopt;
   config::Advertise bind = {};

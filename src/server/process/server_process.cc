@@ -7,8 +7,11 @@
 #include <fmt/format.h>
 
 #include "base/check.h"
+#include "base/metric_families.h"
 #include "base/metrics_page.h"
-#include "base/version.h"
+#include "server/config_restart.h"
+#include "server/inactive_features.h"
+#include "server/process/process_families.h"
 #include "storage/memory_secret_store.h"
 #include "storage/object_secret_store.h"
 
@@ -45,14 +48,6 @@ Result<LeaseTimings> Timings(Duration renew, Duration lease, const config::Serve
   return MakeLeaseTimings({.renew = renew, .lease = lease, .store_timeout = server.store_timeout});
 }
 
-const metrics::Family& AlarmsTotal() {
-  static const metrics::Family kFamily = {.name = "alarms_total",
-                                          .help = "What needs a person's attention.",
-                                          .labels = {"alarm"},
-                                          .buckets = {}};
-  return kFamily;
-}
-
 }  // namespace
 
 ServerProcess::ServerProcess(Deps deps, ServerSettings settings, Owner owner)
@@ -67,6 +62,7 @@ ServerProcess::~ServerProcess() { leader_.reset(); }
 // --- Configuration -------------------------------------------------------------------------------
 
 void ServerProcess::Start() {
+  WatchLag(deps_.loop.Now());
   waits_ = "no configuration is loaded yet";
   config_ = std::make_unique<ConfigSource>(
       ConfigSource::Deps{.loop = deps_.loop,
@@ -93,10 +89,24 @@ void ServerProcess::OnConfig(const ConfigRef& config) {
   for (const config::Problem& problem : config->warnings) {
     deps_.log.Warning("configuration", {{"warning", config::Format(problem, "config")}});
   }
+  WarnOf(config->config);
+  owner_.configured(config->config);
   if (step_ != Step::kConfiguration) return;
   started_with_ = config;
   step_ = Step::kProbe;
   StartProbe();
+}
+
+// What the file says and this process does not do: not built, or only at the next start.
+void ServerProcess::WarnOf(const config::Config& config) const {
+  for (const std::string& line : InactiveFeatures(config)) {
+    deps_.log.Warning("configuration", {{"warning", line}});
+  }
+  if (started_with_ == nullptr) return;
+  for (const std::string_view key : NeedsRestart(started_with_->config, config)) {
+    deps_.log.Warning("configuration",
+                      {{"warning", fmt::format("{}: the change needs a restart", key)}});
+  }
 }
 
 // --- The store's honesty -------------------------------------------------------------------------
@@ -119,6 +129,9 @@ void ServerProcess::ProbeAgainLater(Duration after) {
 }
 
 void ServerProcess::OnProbe(const StoreProbeReport& report) {
+  if (report.verdict != ProbeVerdict::kUnreachable) {
+    probe_ok_ = report.verdict != ProbeVerdict::kRefused;
+  }
   if (report.verdict == ProbeVerdict::kRefused) {
     return Fatal(kExitStoreRefused,
                  fmt::format("the store does not honour conditional writes: {}", report.message));
@@ -136,6 +149,13 @@ void ServerProcess::OnProbe(const StoreProbeReport& report) {
 // --- Secrets -------------------------------------------------------------------------------------
 
 void ServerProcess::LoadSecrets() {
+  if (started_with_->config.server.storage && deps_.factories.cluster_store) {
+    auto made = deps_.factories.cluster_store(started_with_->config.server);
+    if (!made.has_value()) return Fatal(kExitFatal, "server.storage: " + made.error().message);
+    own_cluster_store_ = std::move(made).value();
+    observed_cluster_store_ =
+        std::make_unique<ObservedStore>(deps_.loop, *own_cluster_store_, deps_.metrics);
+  }
   const config::Secrets& secrets = started_with_->config.server.secrets;
   if (secrets.provider == config::SecretsProvider::kMemory) {
     secrets_ = std::make_unique<MemorySecretStore>(deps_.loop);
@@ -159,7 +179,7 @@ void ServerProcess::LoadKey(std::size_t number) {
     keys_found_.clear();
     secrets_ = std::make_unique<ObjectSecretStore>(
         ObjectSecretStore::Deps{.loop = deps_.loop,
-                                .store = store_,
+                                .store = cluster_store(),
                                 .random = deps_.random,
                                 .jitter = jitter_,
                                 .metrics = deps_.metrics},
@@ -200,7 +220,7 @@ void ServerProcess::StartKeys() {
       Timings(election.renew_interval, election.lease_timeout, config.server);
   if (!timings.has_value()) return Fatal(kExitFatal, timings.error().message);
   cluster_elector_ = std::make_unique<Elector>(
-      Elector::Deps{.loop = deps_.loop, .store = store_, .random = deps_.random},
+      Elector::Deps{.loop = deps_.loop, .store = cluster_store(), .random = deps_.random},
       Key("leader/cluster.json"),
       LeaseMachine({.leader_id = settings_.shard.text() + "-" + settings_.id,
                     .leader_addr = config::FormatAddress(config.server.bind.election_addr),
@@ -220,7 +240,7 @@ void ServerProcess::StartKeys() {
   }
   cluster_keys_ = std::make_unique<ClusterKeys>(
       ClusterKeys::Deps{.loop = deps_.loop,
-                        .store = store_,
+                        .store = cluster_store(),
                         .secrets = *secrets_,
                         .random = deps_.random,
                         .jitter = jitter_,
@@ -244,6 +264,32 @@ void ServerProcess::StartKeys() {
               },
           .may_create = [this] { return cluster_elector_->Leads(); }});
   cluster_keys_->Start();
+  StartSweep();
+}
+
+void ServerProcess::StartSweep() {
+  cluster_sweep_ = std::make_unique<ClusterSweep>(
+      ClusterSweep::Deps{.loop = deps_.loop,
+                         .store = store_,
+                         .cluster_store = cluster_store(),
+                         .log = deps_.log.For("cluster-sweep")},
+      ClusterSweep::Owner{
+          .leads = [this] { return cluster_elector_->Leads(); },
+          .terms =
+              [this] {
+                const auto& terms = config_->current()->config.server.garbage_collection;
+                return ClusterSweep::Terms{.interval = terms.interval,
+                                           .certlog_retention = terms.certlog_retention};
+              },
+          .operator_removed =
+              [this](const TenantId& tenant, const std::string& storage_key) {
+                if (deps_.rows == nullptr) return;
+                std::vector<cache::Change> changes;
+                changes.emplace_back(
+                    cache::EraseOperator{.tenant = tenant, .storage_key = storage_key});
+                deps_.rows->Write(std::move(changes));
+              }});
+  cluster_sweep_->Start();
 }
 
 config::Addresses ServerProcess::Bound() const {
@@ -288,6 +334,7 @@ void ServerProcess::OnKeys(ClusterIdentityRef identity) {
   Result<std::unique_ptr<Provider>> provider = deps_.factories.provider(started_with_->config);
   if (!provider.has_value()) return Fatal(kExitFatal, provider.error().message);
   provider_ = std::move(provider).value();
+  observed_provider_ = std::make_unique<ObservedProvider>(deps_.loop, *provider_, deps_.metrics);
   config::Addresses advertised = Bound();
   const std::map<RpcPort, RpcAddress> told = Advertised();
   advertised.registration_addr.host = told.at(RpcPort::kRegistration).host;
@@ -306,16 +353,7 @@ void ServerProcess::OnKeys(ClusterIdentityRef identity) {
       });
   const Status made = certificates_->Start(identity_);
   if (!made.has_value()) return Fatal(kExitFatal, made.error().message);
-  denied_ = std::make_unique<DenyWatch>(
-      DenyWatch::Deps{
-          .loop = deps_.loop, .store = store_, .log = deps_.log.For("deny"), .probe = &deps_.probe},
-      DenyWatch::Options{.key = Key("deny/cluster.json")},
-      DenyWatch::Owner{.denied =
-                           [this](const std::vector<DenyEntry>& entries) {
-                             if (leader_ != nullptr) leader_->OnDenied(entries);
-                           },
-                       .alarm = [this](const Error& why) { Alarm("deny_list_old", why.message); }});
-  denied_->Start();
+  StartDenyWatch();
   waits_ = "the election is about to begin";
   call_ = store_.Head(Key(fmt::format("journal/{}.json", settings_.shard.text())),
                       [this](const Result<ObjectHead>& head) {
@@ -323,6 +361,21 @@ void ServerProcess::OnKeys(ClusterIdentityRef identity) {
                             !head.has_value() && head.error().code == Code::kNotFound;
                         StartElection(fresh ? BucketAge::kNew : BucketAge::kUsed);
                       });
+}
+
+void ServerProcess::StartDenyWatch() {
+  denied_ = std::make_unique<DenyWatch>(
+      DenyWatch::Deps{.loop = deps_.loop,
+                      .store = cluster_store(),
+                      .log = deps_.log.For("deny"),
+                      .probe = &deps_.probe},
+      DenyWatch::Options{.key = Key("deny/cluster.json")},
+      DenyWatch::Owner{.denied =
+                           [this](const std::vector<DenyEntry>& entries) {
+                             if (leader_ != nullptr) leader_->OnDenied(entries);
+                           },
+                       .alarm = [this](const Error& why) { Alarm("deny_list_old", why.message); }});
+  denied_->Start();
 }
 
 // --- Leaderships ---------------------------------------------------------------------------------
@@ -352,13 +405,14 @@ void ServerProcess::StartElection(BucketAge bucket) {
 
 void ServerProcess::Acquired() {
   deps_.log.Info("the lease is ours: taking over");
+  acquired_at_ = deps_.loop.Now();
   ServerFacts facts = FactsOf(started_with_->config.server);
   facts.ca_certificate = identity_->ca_pem;
   leader_ = std::make_unique<ShardLeader>(
       ShardLeader::Deps{.loop = deps_.loop,
                         .store = store_,
-                        .cluster_store = store_,
-                        .provider = *provider_,
+                        .cluster_store = cluster_store(),
+                        .provider = *observed_provider_,
                         .http = deps_.http,
                         .cache = deps_.cache,
                         .random = deps_.random,
@@ -368,7 +422,10 @@ void ServerProcess::Acquired() {
                         .log = deps_.log,
                         .rpc = deps_.rpc,
                         .config = *config_,
-                        .denied = *denied_},
+                        .denied = *denied_,
+                        .rows = deps_.rows,
+                        .stopwatch = deps_.stopwatch,
+                        .other_calls = deps_.other_calls},
       ShardLeader::Options{.cluster = started_with_->config.server.cluster_id,
                            .shard = settings_.shard,
                            .holder = settings_.id + "/" + elector_->machine().incarnation(),
@@ -376,7 +433,9 @@ void ServerProcess::Acquired() {
                            .bind = BindAddresses(),
                            .facts = std::move(facts),
                            .advertise = Advertised(),
-                           .store_timeout = started_with_->config.server.store_timeout},
+                           .store_timeout = started_with_->config.server.store_timeout,
+                           .network = started_with_->config.server.leader_network,
+                           .request_timeout = started_with_->config.server.request_timeout},
       ShardLeader::Owner{
           .may_start = [this](Duration bound) { return elector_->MayStart(bound); },
           .acting = [this](const std::map<RpcPort, RpcAddress>& open) { Acting(open); },
@@ -389,6 +448,9 @@ void ServerProcess::Acquired() {
 void ServerProcess::Acting(const std::map<RpcPort, RpcAddress>& addresses) {
   elector_->TakenOver();
   acting_since_ = deps_.loop.WallNow();
+  deps_.metrics.Counter(LeaderChangesTotal(), {}).Add();
+  deps_.metrics.Histogram(TakeOverSeconds(), {})
+      .Observe(InSeconds(deps_.loop.Now() - acquired_at_));
   deps_.log.Info("acting as the shard's leader", {{"epoch", leader_->epoch()}});
   owner_.acting(leader_->epoch(), addresses);
 }
@@ -429,6 +491,11 @@ void ServerProcess::Finish(int exit_code) {
   ending_ = deps_.loop.CallAfter({}, [this, exit_code] { owner_.ended(exit_code); });
 }
 
+void ServerProcess::FlushThenFinish(int exit_code) {
+  if (deps_.rows == nullptr) return Finish(exit_code);
+  ending_ = deps_.rows->Flush([this, exit_code] { Finish(exit_code); });
+}
+
 void ServerProcess::Fatal(int exit_code, const std::string& why) {
   if (step_ == Step::kStopping || step_ == Step::kEnded) return;
   deps_.log.Error("fatal", {{"reason", why}, {"exit_code", exit_code}});
@@ -459,8 +526,8 @@ void ServerProcess::Stop() {
   EndLeadership([this] {
     const Instant release_by = deps_.loop.Now() + Duration::Seconds(3);
     const auto cluster = [this, release_by] {
-      if (cluster_elector_ == nullptr) return Finish(kExitStopped);
-      cluster_elector_->Stop(release_by, [this] { Finish(kExitStopped); });
+      if (cluster_elector_ == nullptr) return FlushThenFinish(kExitStopped);
+      cluster_elector_->Stop(release_by, [this] { FlushThenFinish(kExitStopped); });
     };
     if (elector_ == nullptr) return cluster();
     elector_->Stop(release_by, cluster);
@@ -502,7 +569,7 @@ HttpAnswer ServerProcess::LeaderPage() const {
 
 void ServerProcess::MetricsPage(HttpReply reply) {
   const auto answer = [this](const metrics::Snapshot& more, HttpReply& to) {
-    metrics::Snapshot all = deps_.metrics.Take();
+    metrics::Snapshot all = Figures();
     metrics::Merge(all, more);
     to({.content_type = "text/plain; version=0.0.4; charset=utf-8",
         .body = metrics::WritePage(all)});

@@ -2,7 +2,7 @@
 // cluster keys, certificates, and then leaderships, one after the other (server.md 1 and 2).
 //
 //   step          | waits for                                        | fatal
-//   --------------+--------------------------------------------------+------------------------------
+//   --------------+--------------------------------------------------+-----------------------------
 //   configuration | a valid one, from storage or the cached copy     | -
 //   probe         | the store's verdict on conditional writes        | refused: exit 4
 //   secrets       | the encryption key                               | missing or malformed: exit 1
@@ -27,6 +27,7 @@
 #include "base/metrics.h"
 #include "base/prng.h"
 #include "core/config/advertise.h"
+#include "ports/cache.h"
 #include "ports/cache_folder.h"
 #include "ports/http.h"
 #include "ports/http_server.h"
@@ -38,9 +39,11 @@
 #include "ports/secret_store.h"
 #include "ports/secure_random.h"
 #include "server/cluster_keys.h"
+#include "server/cluster_sweep.h"
 #include "server/config_source.h"
 #include "server/deny_watch.h"
 #include "server/leadership/shard_leader.h"
+#include "server/observed_provider.h"
 #include "server/server_certificates.h"
 #include "storage/elector.h"
 #include "storage/observed_store.h"
@@ -63,6 +66,8 @@ struct ServerFactories {
   // For the provider of the configuration. kUnimplemented: this build has no such provider.
   std::function<Result<std::unique_ptr<Provider>>(const config::Config&)> provider;
   std::function<Result<std::unique_ptr<KeySource>>(const config::EncryptionKey&)> key_source;
+  // For `server.storage`: where the cluster's objects are, if not in the server's own store.
+  std::function<Result<std::unique_ptr<ObjectStore>>(const config::Server&)> cluster_store = {};
 };
 
 class ServerProcess final {
@@ -82,6 +87,9 @@ class ServerProcess final {
     log::Logger log;
     RpcServer& rpc;
     ServerFactories factories;
+    Cache* rows = nullptr;                         // The cache on disk; null: none is kept.
+    std::function<Instant()> stopwatch = {};       // A clock that goes on inside a turn.
+    std::function<OtherCalls()> other_calls = {};  // ShardLeader::Deps::other_calls.
   };
   struct Owner {
     // The end, told once, in a turn of its own.
@@ -90,6 +98,8 @@ class ServerProcess final {
     std::move_only_function<void(std::int64_t epoch, std::map<RpcPort, RpcAddress>)> acting;
     // Counters that other threads keep, for `/metrics`; may answer later.
     std::function<Pending(std::move_only_function<void(metrics::Snapshot)>)> more_metrics = {};
+    // Another configuration is in force.
+    std::function<void(const config::Config&)> configured = [](const config::Config&) {};
   };
 
   ServerProcess(Deps deps, ServerSettings settings, Owner owner);
@@ -116,6 +126,7 @@ class ServerProcess final {
   };
 
   void OnConfig(const ConfigRef& config);
+  void WarnOf(const config::Config& config) const;
   void StartProbe();
   void OnProbe(const StoreProbeReport& report);
   void ProbeAgainLater(Duration after);
@@ -123,6 +134,8 @@ class ServerProcess final {
   void LoadKey(std::size_t number);
   void StartKeys();
   void OnKeys(ClusterIdentityRef identity);
+  void StartSweep();
+  void StartDenyWatch();
   void StartElection(BucketAge bucket);
   void Acquired();
   void Lost(LeaseLoss loss);
@@ -131,6 +144,7 @@ class ServerProcess final {
   void Acting(const std::map<RpcPort, RpcAddress>& addresses);
   void Fatal(int exit_code, const std::string& why);
   void Finish(int exit_code);
+  void FlushThenFinish(int exit_code);
   void Alarm(std::string_view alarm, const std::string& detail);
   [[nodiscard]] std::map<RpcPort, RpcAddress> BindAddresses() const;
   [[nodiscard]] std::map<RpcPort, RpcAddress> Advertised() const;
@@ -138,12 +152,22 @@ class ServerProcess final {
   [[nodiscard]] std::vector<std::string> Problems() const;
   [[nodiscard]] HttpAnswer LeaderPage() const;
   void MetricsPage(HttpReply reply);
+  [[nodiscard]] metrics::Snapshot Figures() const;
+  void Measure(metrics::Registry& gauges) const;
+  void WatchLag(Instant due);
 
   Deps deps_;
   ServerSettings settings_;
   Owner owner_;
   Prng jitter_;
   ObservedStore store_;
+  // Of `server.storage`; the cluster's objects are in `cluster_store()`.
+  std::unique_ptr<ObjectStore> own_cluster_store_;
+  std::unique_ptr<ObservedStore> observed_cluster_store_;
+  [[nodiscard]] ObjectStore& cluster_store() {
+    return observed_cluster_store_ == nullptr ? static_cast<ObjectStore&>(store_)
+                                              : *observed_cluster_store_;
+  }
   Step step_ = Step::kConfiguration;
   std::string waits_;  // Why the present step is not done, for `/readyz`.
   ConfigRef started_with_;
@@ -156,17 +180,22 @@ class ServerProcess final {
   std::unique_ptr<Elector> cluster_elector_;
   std::unique_ptr<ClusterKeys> cluster_keys_;
   std::unique_ptr<ServerCertificates> certificates_;
+  std::unique_ptr<ClusterSweep> cluster_sweep_;
   std::unique_ptr<DenyWatch> denied_;
   std::unique_ptr<Provider> provider_;
+  std::unique_ptr<ObservedProvider> observed_provider_;
   std::unique_ptr<Elector> elector_;
   std::unique_ptr<ShardLeader> leader_;
   ClusterIdentityRef identity_;
   std::optional<Timestamp> acting_since_ = std::nullopt;
+  Instant acquired_at_;
+  std::optional<bool> probe_ok_ = std::nullopt;
 
   Pending call_;
   Pending ending_;
   Pending probing_;
   Pending metrics_call_;
+  Pending lag_;
 };
 
 }  // namespace nstance

@@ -1,6 +1,8 @@
 #include "server/services/agent_streams.h"
 
 #include <algorithm>
+#include <array>
+#include <string_view>
 
 #include "server/services/features.h"
 
@@ -38,7 +40,7 @@ void AgentStreams::OpenHealth(const InstanceId& id, std::unique_ptr<RpcServerCal
   stream.refilled_at = context_.loop.Now();
   stream.second_began = stream.refilled_at;
   context_.fleet.StreamOpened(id);
-  stream.call->Listen({.message = [this, id](RpcMessage message) { OnReport(id, message); },
+  stream.call->Listen({.message = [this, id](const RpcMessage& message) { OnReport(id, message); },
                        .half_close =
                            [this, id, number] {
                              const auto at = health_.find(id);
@@ -95,7 +97,21 @@ void AgentStreams::OnReport(const InstanceId& id, const RpcMessage& message) {
     context_.source.Limit("health_report_rate");
     return;  // Merged away: a later one says the same.
   }
+  const auto& notice = report->termination_notice;
+  if (notice && !fleet::IsNoticeAction(notice->action)) context_.source.Bad("termination_action");
   context_.fleet.Report(id, *report);
+}
+
+void AgentStreams::Measure(metrics::Registry& gauges) const {
+  static const metrics::Family kConnected = {.name = "agents_connected",
+                                             .help = "Agents with an open health stream.",
+                                             .labels = {"tenant"},
+                                             .buckets = {}};
+  for (const auto& [id, stream] : health_) {
+    const std::array<std::string_view, 1> labels = {
+        stream.call->info().peer.identity->tenant.text()};
+    gauges.Gauge(kConnected, labels).Add(1);
+  }
 }
 
 // --- Keys and files ------------------------------------------------------------------------------

@@ -31,6 +31,7 @@ class AgentStreams final {
   // The identity is refused from now on.
   void End(const InstanceId& id, const Error& why);
 
+  void Measure(metrics::Registry& gauges) const;
   [[nodiscard]] std::size_t connected() const { return health_.size(); }
 
  private:

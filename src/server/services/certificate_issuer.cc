@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/json.h"
+#include "base/metric_families.h"
 #include "base/overloaded.h"
 #include "base/text.h"
 #include "core/object_layout.h"
@@ -63,7 +64,19 @@ bool Holds(std::string_view bytes, const std::string& serial) {
   });
 }
 
+const metrics::Family& Issued() {
+  static const metrics::Family kFamily = {.name = "certificates_issued_total",
+                                          .help = "Certificates that were signed and logged.",
+                                          .labels = {"kind"},
+                                          .buckets = {}};
+  return kFamily;
+}
+
 }  // namespace
+
+void CertificateIssuer::Declare(metrics::Snapshot& page) {
+  nstance::Declare(page, Issued(), metrics::Kind::kCounter);
+}
 
 CertificateIssuer::CertificateIssuer(Deps deps, Options options, ClusterIdentityRef identity)
     : deps_(deps), options_(std::move(options)), identity_(std::move(identity)) {}
@@ -145,6 +158,10 @@ void CertificateIssuer::Sign(std::uint64_t number) {
       order.subject, order.key,
       {.serial = order.serial, .issued_at = order.issued_at, .life = order.life});
   if (!certificate.has_value()) return Finish(number, Fail(std::move(certificate).error()));
+  if (deps_.metrics != nullptr) {
+    const std::array labels = {NameOf(order.subject).certificate};
+    deps_.metrics->Counter(Issued(), labels).Add();
+  }
   Finish(number, certificate->ToPem());
 }
 

@@ -7,8 +7,8 @@
 // The caller has made serial and issue time durable in a record before, so that the same request
 // gives the same certificate, byte for byte; repeating it writes no second log entry.
 //
-// Errors: kUnavailable when the log cannot be written (nothing was signed); kFailedPrecondition when
-// the authority may not sign: outside its validity, or this leadership is over.
+// Errors: kUnavailable when the log cannot be written (nothing was signed); kFailedPrecondition
+// when the authority may not sign: outside its validity, or this leadership is over.
 #pragma once
 
 #include <cstdint>
@@ -17,6 +17,7 @@
 #include <memory>
 #include <string>
 
+#include "base/metrics.h"
 #include "base/prng.h"
 #include "base/result.h"
 #include "crypto/certificate_authority.h"
@@ -45,6 +46,7 @@ class CertificateIssuer final {
     SecureRandom& random;
     Prng& jitter;
     LeaderScope& leader;
+    metrics::Registry* metrics = nullptr;  // Null: nothing is counted.
   };
   struct Options {
     ShardId shard;
@@ -56,6 +58,8 @@ class CertificateIssuer final {
   CertificateIssuer(const CertificateIssuer&) = delete;
   CertificateIssuer& operator=(const CertificateIssuer&) = delete;
   ~CertificateIssuer();
+
+  static void Declare(metrics::Snapshot& page);
 
   // `done` is called once, never from inside.
   void Issue(CertificateOrder order, Done done);

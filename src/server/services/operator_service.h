@@ -1,6 +1,6 @@
 // OperatorService: what operators and nstance-admin ask of a shard (wire.md 5), but for watches and
-// renewal. The tenant of every call is the one of its certificate; what belongs to another tenant is
-// answered exactly like what does not exist.
+// renewal. The tenant of every call is the one of its certificate; what belongs to another tenant
+// is answered exactly like what does not exist.
 //
 //   operator_config.cc      GetConfigStatus, RefreshConfig
 //   operator_groups.cc      ListGroups, UpsertGroup, DeleteGroup

@@ -170,7 +170,8 @@ void RegistrationService::HandleAgent(const Request& request, const RpcCallInfo&
                     answer);
 }
 
-void RegistrationService::ConsumeAgentToken(std::shared_ptr<Joiner> joiner, const Answer& answer) {
+void RegistrationService::ConsumeAgentToken(const std::shared_ptr<Joiner>& joiner,
+                                            const Answer& answer) {
   context_.fleet.EditRecord(
       joiner->id,
       [joiner](InstanceRecord& record) -> Status {
@@ -386,6 +387,15 @@ void RegistrationService::FinishOperator(std::uint64_t number,
                                              {"action", "join"},
                                              {"role", "operator"},
                                              {"expires_at", job->record.expires_at}});
+    if (context_.rows != nullptr) {
+      std::vector<cache::Change> changes;
+      changes.emplace_back(cache::OperatorRow{.tenant = job->claims.tenant,
+                                              .storage_key = OperatorStorageKey(job->key),
+                                              .public_key_sha256 = HexEncode(job->key.SpkiSha256()),
+                                              .registered_at = job->record.registered_at,
+                                              .expires_at = job->record.expires_at});
+      context_.rows->Write(std::move(changes));
+    }
   }
   job->answer(std::move(answer));
 }

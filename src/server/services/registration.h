@@ -40,7 +40,7 @@ class RegistrationService final {
                                                           crypto::TokenKind kind);
   [[nodiscard]] Result<crypto::PublicKey> CheckKey(const Request& request);
   void HandleAgent(const Request& request, const RpcCallInfo& info, const Answer& answer);
-  void ConsumeAgentToken(std::shared_ptr<Joiner> joiner, const Answer& answer);
+  void ConsumeAgentToken(const std::shared_ptr<Joiner>& joiner, const Answer& answer);
   void IssueAgent(const InstanceRecord& record, const Answer& answer);
   void HandleOperator(const Request& request, const Answer& answer);
   void ConsumeOperatorToken(std::uint64_t job);

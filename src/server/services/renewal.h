@@ -1,9 +1,10 @@
 // Renewal of agent and operator certificates (security.md 4), over mutual TLS.
 //
-// Which generation the caller holds is told by the certificate that it presents. The present one may
-// ask for any key; an older one only for the key that the record has (its answer was lost), and gets
-// the same certificate again. Anything else is a cloned identity: an agent's is blocked until a
-// person deletes the instance, an operator's call is refused; both raise the alarm identity_clone.
+// Which generation the caller holds is told by the certificate that it presents. The present one
+// may ask for any key; an older one only for the key that the record has (its answer was lost), and
+// gets the same certificate again. Anything else is a cloned identity: an agent's is blocked until
+// a person deletes the instance, an operator's call is refused; both raise the alarm
+// identity_clone.
 #pragma once
 
 #include <cstdint>

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <string_view>
 
@@ -13,8 +14,10 @@
 #include "base/log.h"
 #include "base/metrics.h"
 #include "base/prng.h"
+#include "ports/cache.h"
 #include "ports/loop.h"
 #include "ports/object_store.h"
+#include "ports/rpc.h"
 #include "ports/secure_random.h"
 #include "server/cluster_keys_machine.h"
 #include "server/config_source.h"
@@ -25,6 +28,10 @@
 #include "server/services/certificate_issuer.h"
 
 namespace nstance {
+
+// Takes a call that has passed the gate and has no handler among the services, or hands it back.
+using OtherCalls =
+    std::function<std::unique_ptr<RpcServerCall>(std::unique_ptr<RpcServerCall> call)>;
 
 struct ServiceContext {
   Loop& loop;
@@ -45,6 +52,11 @@ struct ServiceContext {
   ShardId shard;
   // `alarms_total{alarm}` and a log line.
   std::function<void(std::string_view alarm, const std::string& detail)> alarm;
+  // Null: nothing is counted.
+  metrics::Registry* metrics = nullptr;
+  // The cache on this machine's disk; null: none is kept.
+  Cache* rows = nullptr;
+  OtherCalls other_calls = {};
 };
 
 // What most operator methods answer to an id that is not of the caller's tenant, or of nobody.

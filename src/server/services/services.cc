@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "server/services/observed_call.h"
+
 namespace nstance {
 
 Services::Services(ServiceContext& context)
@@ -48,15 +50,27 @@ Services::Services(ServiceContext& context)
 }
 
 void Services::Accept(std::unique_ptr<RpcServerCall> call) {
+  if (context_.metrics != nullptr) {
+    call = std::make_unique<ObservedCall>(std::move(call), context_.loop, *context_.metrics);
+  }
   if (const Status admitted = Admit(call->info()); !admitted.has_value()) {
     return call->Finish(Fail(admitted.error()));
   }
   const auto at = handlers_.find(call->info().policy->path);
+  if (at == handlers_.end() && context_.other_calls) {
+    call = context_.other_calls(std::move(call));
+    if (call == nullptr) return;
+  }
   if (at == handlers_.end()) {
     return call->Finish(
         Fail(Error{.code = Code::kUnimplemented, .message = "the method is not offered"}));
   }
   at->second(std::move(call));
+}
+
+void Services::Measure(metrics::Registry& gauges) const {
+  streams_.Measure(gauges);
+  watches_.Measure(gauges);
 }
 
 Status Services::Admit(const RpcCallInfo& info) const {

@@ -29,6 +29,9 @@ class Services final {
   // The acceptor of every listener.
   void Accept(std::unique_ptr<RpcServerCall> call);
 
+  // Gauges of this moment: agents, operators and their watches.
+  void Measure(metrics::Registry& gauges) const;
+
   [[nodiscard]] Watches& watches() { return watches_; }
   [[nodiscard]] AgentStreams& streams() { return streams_; }
 

@@ -1,9 +1,9 @@
 // UnaryCalls: the open unary calls of a service, and the way back to their callers.
 //
 //   calls_.Serve(api::kListGroups, std::move(call),
-//                [this](api::Empty, const RpcCallInfo& info, Reply<api::ListGroupsResponse> reply) {
-//                  reply(List(info.peer.identity->tenant));
-//                });
+//       [this](api::Empty, const RpcCallInfo& info, Reply<api::ListGroupsResponse> reply) {
+//         reply(List(info.peer.identity->tenant));
+//       });
 //
 // A Reply may be kept and used later, once; it does nothing when the caller has gone. All calls end
 // with the object.
@@ -44,16 +44,17 @@ class UnaryCalls final {
              Handler handle) {
     const std::uint64_t number = next_++;
     RpcServerCall& held = *(calls_[number] = std::move(call));
-    held.Listen({.message =
-                     [this, number, &held, handle = std::move(handle)](RpcMessage message) mutable {
-                       const auto* request = message.template As<Request>();
-                       const Reply<Response> reply(*this, number);
-                       if (request == nullptr) {
-                         return reply(Fail(Internal("the request is of another type")));
-                       }
-                       handle(*request, held.info(), reply);
-                     },
-                 .cancelled = [this, number](const Error&) { calls_.erase(number); }});
+    held.Listen(
+        {.message =
+             [this, number, &held, handle = std::move(handle)](const RpcMessage& message) mutable {
+               const auto* request = message.template As<Request>();
+               const Reply<Response> reply(*this, number);
+               if (request == nullptr) {
+                 return reply(Fail(Internal("the request is of another type")));
+               }
+               handle(*request, held.info(), reply);
+             },
+         .cancelled = [this, number](const Error&) { calls_.erase(number); }});
   }
 
   [[nodiscard]] std::size_t size() const { return calls_.size(); }

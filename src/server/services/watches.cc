@@ -1,7 +1,9 @@
 #include "server/services/watches.h"
 
 #include <algorithm>
+#include <array>
 
+#include "base/metric_families.h"
 #include "server/services/features.h"
 #include "server/services/group_status.h"
 
@@ -21,7 +23,54 @@ std::size_t SizeOf(const api::GroupStatus& status) {
   return size;
 }
 
+const metrics::Family& Overflows() {
+  static const metrics::Family kFamily = {.name = "watch_overflows_total",
+                                          .help = "Watchers that were too slow and were ended.",
+                                          .labels = {"kind"},
+                                          .buckets = {}};
+  return kFamily;
+}
+
 }  // namespace
+
+// --- Figures -------------------------------------------------------------------------------------
+
+std::string_view Watches::KindName(Kind kind) {
+  switch (kind) {
+    case Kind::kGroups: return "groups";
+    case Kind::kInstances: return "instances";
+    case Kind::kErrors: break;
+  }
+  return "errors";
+}
+
+void Watches::Declare(metrics::Snapshot& page) {
+  nstance::Declare(page, Overflows(), metrics::Kind::kCounter);
+}
+
+// An operator counts as connected while one of its certificates watches something.
+void Watches::Measure(metrics::Registry& gauges) const {
+  static const metrics::Family kStreams = {
+      .name = "watch_streams", .help = "Watches that are open.", .labels = {"kind"}, .buckets = {}};
+  static const metrics::Family kOperators = {.name = "operators_connected",
+                                             .help = "Operators that watch something.",
+                                             .labels = {"tenant"},
+                                             .buckets = {}};
+  for (const Kind kind : {Kind::kGroups, Kind::kInstances, Kind::kErrors}) {
+    const std::array labels = {KindName(kind)};
+    gauges.Gauge(kStreams, labels)
+        .Set(static_cast<double>(std::ranges::count_if(
+            streams_, [kind](const auto& at) { return at.second.kind == kind; })));
+  }
+  std::set<std::pair<std::string_view, std::string_view>> serials;
+  for (const auto& [number, stream] : streams_) {
+    serials.emplace(stream.tenant.text(), stream.call->info().peer.identity->serial);
+  }
+  for (const auto& [tenant, serial] : serials) {
+    const std::array labels = {tenant};
+    gauges.Gauge(kOperators, labels).Add(1);
+  }
+}
 
 // --- Streams -------------------------------------------------------------------------------------
 
@@ -71,6 +120,10 @@ void Watches::Send(std::uint64_t number, const RpcMessage& message, std::size_t 
   stream.waiting_bytes += size;
   if (stream.waiting.size() > kMaxMessages || stream.waiting_bytes > kMaxBytes) {
     context_.source.Limit("watch_queue");
+    if (context_.metrics != nullptr) {
+      const std::array labels = {KindName(stream.kind)};
+      context_.metrics->Counter(Overflows(), labels).Add();
+    }
     End(number, Fail(Aborted("the watcher is too slow; connect again for a new snapshot")));
   }
 }

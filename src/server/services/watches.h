@@ -1,9 +1,10 @@
-// Watches: WatchGroups, WatchInstances, WatchErrors (wire.md 6.3). Any number of clients of a tenant
-// may watch; each sees a snapshot on connect and events afterwards, of its own tenant only.
+// Watches: WatchGroups, WatchInstances, WatchErrors (wire.md 6.3). Any number of clients of a
+// tenant may watch; each sees a snapshot on connect and events afterwards, of its own tenant only.
 //
 // A message that several watchers get is encoded once. What a slow reader has not taken waits in a
 // queue of its own, 1,000 messages or 8 MiB; beyond that its stream ends with ABORTED, and the
-// client comes back to a new snapshot. Group events are coalesced, at most one per second and group.
+// client comes back to a new snapshot. Group events are coalesced, at most one per second and
+// group.
 #pragma once
 
 #include <cstddef>
@@ -40,6 +41,8 @@ class Watches final {
 
   // Every watcher of the tenant's instances understands `drain_cancelled`.
   [[nodiscard]] bool AllUnderstandCancel(const TenantId& tenant) const;
+  void Measure(metrics::Registry& gauges) const;
+  static void Declare(metrics::Snapshot& page);
   [[nodiscard]] std::size_t size() const { return streams_.size(); }
 
  private:
@@ -61,6 +64,7 @@ class Watches final {
   void SendGroup(const GroupName& name);
   void FlushGroups();
   void End(std::uint64_t number, Status status);
+  [[nodiscard]] static std::string_view KindName(Kind kind);
 
   static constexpr std::size_t kMaxMessages = 1'000;
   static constexpr std::size_t kMaxBytes = std::size_t{8} * 1024 * 1024;

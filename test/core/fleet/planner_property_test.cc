@@ -1,6 +1,6 @@
-// The planner over seeds: a hostile world applies each plan while it breaks what it can; after every
-// step the invariants hold. Then it calms down, and the group must converge. A failure prints the
-// seed that replays it.
+// The planner over seeds: a hostile world applies each plan while it breaks what it can; after
+// every step the invariants hold. Then it calms down, and the group must converge. A failure prints
+// the seed that replays it.
 #include <algorithm>
 #include <cstdint>
 #include <map>

@@ -172,7 +172,7 @@ TEST(FleetTest, ADrainKeepsItsDeadlineAcrossLeaders) {
   ASSERT_TRUE(world.UntilReady(2, Duration::Seconds(40)));
 }
 
-// --- Failovers at random moments ------------------------------------------------------------------
+// --- Failovers at random moments -----------------------------------------------------------------
 
 // Live records and live VMs match one to one, and the group has its size.
 void ExpectSettled(World& world, int size) {

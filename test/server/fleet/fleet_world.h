@@ -24,6 +24,7 @@
 #include "core/instance_config/template_check.h"
 #include "server/fleet/fleet.h"
 #include "sim/seeded_random.h"
+#include "sim/sim_cache.h"
 #include "sim/sim_loop.h"
 #include "sim/sim_object_store.h"
 #include "sim/sim_provider.h"
@@ -91,6 +92,7 @@ class Leader {
   [[nodiscard]] sim::SimLoop& loop() { return loop_; }
   [[nodiscard]] sim::SimObjectStore& store() { return store_; }
   [[nodiscard]] sim::SimProvider& provider() { return provider_; }
+  [[nodiscard]] metrics::Registry& metrics() { return metrics_; }
   [[nodiscard]] bool ready() const { return ready_; }
   [[nodiscard]] bool lost() const { return lost_; }
 
@@ -108,6 +110,7 @@ class Leader {
   sim::SeededRandom random_;
   Prng jitter_;
   metrics::Registry metrics_;
+  sim::SimCache rows_;
   sim::SimObjectStore store_;
   sim::SimProvider provider_;
   ScriptedHttp http_;
@@ -155,6 +158,8 @@ class World {
   [[nodiscard]] sim::SimScheduler& scheduler() { return scheduler_; }
   [[nodiscard]] sim::SimBucket& bucket() { return bucket_; }
   [[nodiscard]] sim::SimCloud& cloud() { return cloud_; }
+  // The cache's disk, on which all leaders follow each other.
+  [[nodiscard]] sim::SimCacheDisk& rows() { return rows_; }
   [[nodiscard]] WorldSettings& settings() { return settings_; }
   [[nodiscard]] log::Sink& sink() { return sink_; }
   [[nodiscard]] std::map<InstanceId, WorldAgent>& agents() { return agents_; }
@@ -256,6 +261,7 @@ class World {
   sim::SimBucket bucket_;
   sim::SimLoop loop_;
   sim::SimCloud cloud_;
+  sim::SimCacheDisk rows_;
   std::map<InstanceId, WorldAgent> agents_;
   std::unique_ptr<Leader> leader_;
 };
@@ -266,6 +272,7 @@ inline Leader::Leader(World& world, std::string name)
       loop_(world.scheduler(), Timestamp::FromUnix(1'700'000'000)),
       random_(world.scheduler().prng().Next()),
       jitter_(world.scheduler().prng().Next()),
+      rows_(loop_, world.rows()),
       store_(world.bucket(), loop_, {.process = name_}),
       provider_(world.cloud(), loop_, {.process = name_, .cluster = kCluster, .shard = kShard}),
       http_(loop_),
@@ -301,7 +308,8 @@ inline void Leader::TookOver(std::int64_t epoch) {
                 .jitter = jitter_,
                 .metrics = metrics_,
                 .log = log::Logger(world_.sink(), "fleet"),
-                .leader = scope_},
+                .leader = scope_,
+                .rows = &rows_},
       std::move(options),
       FleetOwner{.instance_event = [this](const api::InstanceEvent& e) { events.push_back(e); },
                  .group_changed = [](const TenantId&, const GroupKey&) {},
