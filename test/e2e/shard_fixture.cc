@@ -42,6 +42,9 @@ void ShardTest::Begin(Setup setup) {
   ASSERT_TRUE(cluster->Start().has_value());
   leader = cluster->WaitForLeader(kSoon);
   ASSERT_TRUE(leader.has_value()) << cluster->Logs();
+  for (std::size_t i = 0; i < cluster->servers(); ++i) {
+    ASSERT_TRUE(cluster->server(i).WaitUntilReady(cluster->loop(), kSoon)) << cluster->Logs();
+  }
 }
 
 void ShardTest::BeginWithOperator(Setup setup) {

@@ -40,7 +40,7 @@ class ShardTest : public testing::Test {
     std::vector<json::Member> server_keys = {};  // ClusterConfig::server.
   };
 
-  // Starts everything and waits for the first leader.
+  // Starts everything and waits for the first leader, and until the others stand by.
   void Begin(Setup setup);
   // The operator has joined afterwards.
   void BeginWithOperator(Setup setup);

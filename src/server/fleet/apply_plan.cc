@@ -209,6 +209,10 @@ void Fleet::Engine::BeginDeletion(Entry& entry, const fleet::Action& action, Bra
   JournalChange change = {.intent = instance.deletion->intent, .brake = brake};
   if (instance.drain) change.id = instance.drain->intent.id;
   SubmitIntent(entry, &Instance::deletion, std::move(change), [this](Entry& at) {
+    // For the record: it is the drain's, of which the journal knows no more.
+    if (at.instance.drain && at.instance.deletion) {
+      at.instance.deletion->intent.acked_at = at.instance.drain->intent.acked_at;
+    }
     if (at.instance.drain) CountDrain(at.instance);
     at.instance.drain.reset();
     AnswerWaiters(at, std::string("deleting"));

@@ -52,10 +52,12 @@ void DeletionRun::WriteDeleting() {
   engine_.records().Update(
       id_, RecordStore::Persist::kUntilDone,
       [reason = intent.reason, ordered = intent.ordered, counted = intent.counted,
+       acked_at = intent.acked_at,
        now = engine_.loop().WallNow()](InstanceRecord& record) -> Status {
         if (record.phase == InstancePhase::kDeleting || record.phase == InstancePhase::kGone) {
           return {};
         }
+        if (record.drain && acked_at) record.drain->acked_at = acked_at;
         record.phase = InstancePhase::kDeleting;
         record.phase_at = now;
         record.deletion = RecordDeletion{

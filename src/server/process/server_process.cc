@@ -225,7 +225,9 @@ void ServerProcess::StartKeys() {
       LeaseMachine({.leader_id = settings_.shard.text() + "-" + settings_.id,
                     .leader_addr = config::FormatAddress(config.server.bind.election_addr),
                     .timings = *timings,
-                    .bucket = BucketAge::kUsed}),
+                    // All that its holder does is create-only: two of them do no harm, and a new
+                    // cluster need not wait for a lease that nobody holds.
+                    .bucket = BucketAge::kNew}),
       Elector::Owner{.acquired =
                          [this](std::int64_t) {
                            cluster_elector_->TakenOver();
