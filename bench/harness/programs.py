@@ -3,7 +3,6 @@
 import json
 import os
 import pathlib
-import signal
 import statistics
 import tempfile
 import time
@@ -118,9 +117,13 @@ def _replacements(server, instances, options):
                 lambda: _settled(instances, options, victim) or not server.running(), "the group is whole"))
             victim = members[number % len(members)]
             time.sleep(options["pause_s"])
+            processes = instances.processes(victim)
+            if not processes:
+                raise RuntimeError(f"nothing runs on {victim}")
             created.drain()
             killed = time.monotonic()
-            os.killpg(instances.process_group(victim), signal.SIGKILL)
+            for process in processes:
+                shard.kill(process)
             seen = created.wait(30)
             if seen is None:
                 raise RuntimeError(f"nothing was created within 30 s after the death of {victim}")

@@ -204,8 +204,8 @@ SCENARIOS = {
         "quick": {"steps": [50, 100, 150], "rate": 100, "quiet_s": 1}}),
     "health": Scenario("LT2", health, sides.find, {
         "full": {"agents": 15000, "rate": 10000, "seconds": 60, "probe_every": 100, "join_rate": 150},
-        "normal": {"agents": 3000, "rate": 3000, "seconds": 30, "probe_every": 30, "join_rate": 250},
-        "quick": {"agents": 100, "rate": 100, "seconds": 5, "probe_every": 5, "join_rate": 100}}),
+        "normal": {"agents": 3000, "rate": 2400, "seconds": 30, "probe_every": 24, "join_rate": 250},
+        "quick": {"agents": 100, "rate": 80, "seconds": 5, "probe_every": 5, "join_rate": 100}}),
     "join": Scenario("LT3", join, sides.find, {
         "full": {"rate": 200, "seconds": 30, "store_ms": 20},
         "normal": {"rate": 200, "seconds": 20, "store_ms": 20},

@@ -44,6 +44,8 @@ def configuration(instances_root, size, server=None):
             "subnet_pools": {"default": ["loopback"]},
             "secrets": {"provider": "object-storage",
                         "encryption_key": {"provider": "env", "source": "NSTANCE_ENCRYPTION_KEY"}},
+            # The first server of a new cluster waits one lease before it makes the keys.
+            "leader_election": {"cluster": {"renew_interval": "1s", "lease_timeout": "3s"}},
             "deletion_brake": {"unordered": off, "ordered": off},
             "error_exit_jitter": {"min_delay": "0s", "max_delay": "0s"}, **(server or {})},
         "defaults": {"userdata": {"source": "inline", "encoding": "plain", "content": command.split("\n")}},
@@ -102,6 +104,28 @@ def wait_until(condition, what, limit=120, every=0.01):
     raise RuntimeError(f"{what}: not within {limit} s")
 
 
+def processes_below(folder):
+    """Ids of the processes that run in a folder or below it."""
+    found = []
+    for entry in pathlib.Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        try:
+            here = os.readlink(entry / "cwd")
+        except OSError:
+            continue
+        if (here + "/").startswith(str(folder) + "/"):
+            found.append(int(entry.name))
+    return found
+
+
+def kill(pid):
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+
+
 class Instances:
     """The instances of the local provider, as their folders and records tell; gone with the `with` block."""
 
@@ -119,32 +143,19 @@ class Instances:
                 found.add(record["instance_id"])
         return found
 
-    def process_group(self, instance):
-        return json.loads((self.root / instance / "run.json").read_text())["pid"]
+    def processes(self, instance):
+        """What runs on an instance: its agent. The keeper, which stands for the machine, is not among them."""
+        return processes_below(self.root / instance / "work")
 
     def end(self):
         """Ends what runs below the root: keepers and agents outlive their server on purpose."""
         for _ in range(100):
-            left = [pid for pid in self._processes()]
+            left = processes_below(self.root)
+            for pid in left:
+                kill(pid)
             if not left:
                 return
-            for pid in left:
-                try:
-                    os.kill(pid, signal.SIGKILL)
-                except ProcessLookupError:
-                    pass
             time.sleep(0.05)
-
-    def _processes(self):
-        for entry in pathlib.Path("/proc").iterdir():
-            if not entry.name.isdigit():
-                continue
-            try:
-                here = os.readlink(entry / "cwd")
-            except OSError:
-                continue
-            if (here + "/").startswith(str(self.root) + "/"):
-                yield int(entry.name)
 
 
 class NewEntries:

@@ -20,11 +20,13 @@
 #include "adapters/http_server/loop_http_server.h"
 #include "adapters/log_sink/stream_log_sink.h"
 #include "adapters/real_loop/real_loop.h"
+#include "adapters/real_loop/stopwatch.h"
 #include "adapters/rpc/rpc_server.h"
 #include "adapters/rpc_codec/method_table.h"
 #include "adapters/s3_store/s3_store.h"
 #include "adapters/secure_random/system_random.h"
 #include "adapters/signals/signal_watch.h"
+#include "adapters/sqlite_cache/sqlite_cache.h"
 #include "bench/server/bench_config.h"
 #include "bench/server/preparation.h"
 #include "bench/server/stub_provider.h"
@@ -109,6 +111,7 @@ int Run(const BenchFlags& flags) {
   if (!parts.has_value()) return Die(parts.error().message);
   CountingStore store(*parts->store);
   DiskCacheFolder cache(loop, flags.dir + "/cache");
+  SqliteCache rows(loop, log.For("cache"), {.path = flags.dir + "/cache/db/nstance.db"});
   grpc::SocketRpcServer rpc(
       {.loop = loop, .methods = *methods, .policy = RpcPolicy(), .logger = log.For("rpc")});
   AddressesFile addresses(flags.addresses_file);

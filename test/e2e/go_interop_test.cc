@@ -1,6 +1,6 @@
 // Programs on grpc-go and Go's own encoders against ours, as processes: Go agents and a Go operator
-// at our servers, our agent at the Go baseline, and what each side stores read by the other. Records
-// in the bucket, and what the Go programs tell, are the judges.
+// at our servers, our agent at the Go baseline, and what each side stores read by the other.
+// Records in the bucket, and what the Go programs tell, are the judges.
 #include <signal.h>
 
 #include <algorithm>

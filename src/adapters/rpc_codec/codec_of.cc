@@ -5,9 +5,13 @@
 #include <memory>
 
 #include <fmt/core.h>
+#include <google/protobuf/arena.h>
 #include <google/protobuf/descriptor.h>
 #include <google/protobuf/io/coded_stream.h>
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
+#include <google/protobuf/message.h>
+
+#include "base/check.h"
 
 namespace nstance::rpc_codec {
 namespace {
@@ -29,8 +33,7 @@ const RpcMessageCodec& CodecNamed(std::span<const NamedCodec> codecs, const pb::
   return found->codec;
 }
 
-}  // namespace
-
+// Most messages fit into the first block, which the thread keeps.
 pb::ArenaOptions WithFirstBlock() {
   thread_local const auto block = std::make_unique<std::array<char, kFirstBlockBytes>>();
   pb::ArenaOptions options;
@@ -62,6 +65,30 @@ std::string Serialize(const pb::Message& message) {
     CHECK(message.SerializeToCodedStream(&out), "{}", message.GetDescriptor()->full_name());
   }
   return bytes;
+}
+
+}  // namespace
+
+Result<RpcMessage> DecodeAs(const Decoding& type, std::string_view bytes,
+                            const InputSource& source) {
+  RETURN_IF_ERROR(type.shape.Check(bytes, source));
+  pb::Arena arena(WithFirstBlock());
+  pb::Message& in = *type.prototype.New(&arena);
+  RETURN_IF_ERROR(ParseInto(bytes, in, source));
+  ReadContext context;
+  RpcMessage message = type.read(in, context);
+  if (!context.problem().empty()) return Fail(Unsound(context.problem(), source));
+  // The struct is about as large as the message that it was made from; texts are counted apart.
+  message.SetWeight(bytes.size() + arena.SpaceUsed());
+  return message;
+}
+
+std::string EncodeAs(const Encoding& type, const RpcMessage& message) {
+  pb::Arena arena(WithFirstBlock());
+  pb::Message& out = *type.prototype.New(&arena);
+  WriteContext context;
+  CHECK(type.write(message, out, context), "message is no {}", out.GetDescriptor()->full_name());
+  return Serialize(out);
 }
 
 void AppendMethods(const pb::FileDescriptor& file, std::span<const NamedCodec> codecs,

@@ -1,5 +1,5 @@
-// CodecOf: the codec of one message, made from its pair of conversions (convert.h). For the tables of
-// this folder; it brings all of protobuf with it.
+// CodecOf: the codec of one message, made from its pair of conversions (convert.h), for the tables of
+// this folder. Whoever uses it includes the generated header of the message.
 #pragma once
 
 #include <span>
@@ -8,51 +8,58 @@
 #include <utility>
 #include <vector>
 
-#include <google/protobuf/arena.h>
-#include <google/protobuf/message.h>
-
 #include "adapters/rpc_codec/convert.h"
 #include "adapters/rpc_codec/method_table.h"
 #include "adapters/rpc_codec/wire_shape.h"
-#include "base/check.h"
+
+namespace google::protobuf {
+class FileDescriptor;
+class Message;
+}  // namespace google::protobuf
 
 namespace nstance::rpc_codec {
 
-// An arena whose first block the calling thread keeps; most messages fit into it.
-[[nodiscard]] google::protobuf::ArenaOptions WithFirstBlock();
-
-// The parts of decoding and encoding that are the same for all types.
-[[nodiscard]] Status ParseInto(std::string_view bytes, google::protobuf::Message& message,
-                               const InputSource& source);
-[[nodiscard]] Error Unsound(const std::string& problem, const InputSource& source);
-[[nodiscard]] std::string Serialize(const google::protobuf::Message& message);
+// What decoding and encoding need to know of a type; the rest is the same for all of them.
+struct Decoding {
+  const WireShape& shape;
+  const google::protobuf::Message& prototype;
+  RpcMessage (*read)(const google::protobuf::Message& in, ReadContext& context);
+};
+struct Encoding {
+  const google::protobuf::Message& prototype;
+  // False: the message is none of that type.
+  bool (*write)(const RpcMessage& in, google::protobuf::Message& out, WriteContext& context);
+};
+[[nodiscard]] Result<RpcMessage> DecodeAs(const Decoding& type, std::string_view bytes,
+                                          const InputSource& source);
+[[nodiscard]] std::string EncodeAs(const Encoding& type, const RpcMessage& message);
 
 template <class Struct, class Proto>
 Result<RpcMessage> Decode(std::string_view bytes, const InputSource& source) {
   static const WireShape shape(*Proto::descriptor());
-  RETURN_IF_ERROR(shape.Check(bytes, source));
-  google::protobuf::Arena arena(WithFirstBlock());
-  auto& in = *google::protobuf::Arena::CreateMessage<Proto>(&arena);
-  RETURN_IF_ERROR(ParseInto(bytes, in, source));
-  Struct out;
-  ReadContext context;
-  Read(in, out, context);
-  if (!context.problem().empty()) return Fail(Unsound(context.problem(), source));
-  RpcMessage message = RpcMessage::Of(std::move(out));
-  // The struct is about as large as the message that it was made from; texts are counted apart.
-  message.SetWeight(bytes.size() + arena.SpaceUsed());
-  return message;
+  return DecodeAs({.shape = shape,
+                   .prototype = Proto::default_instance(),
+                   .read =
+                       [](const google::protobuf::Message& in, ReadContext& context) {
+                         Struct out;
+                         Read(static_cast<const Proto&>(in), out, context);
+                         return RpcMessage::Of(std::move(out));
+                       }},
+                  bytes, source);
 }
 
 template <class Struct, class Proto>
 std::string Encode(const RpcMessage& message) {
-  const Struct* in = message.As<Struct>();
-  CHECK(in != nullptr, "message is no {}", Proto::descriptor()->full_name());
-  google::protobuf::Arena arena(WithFirstBlock());
-  auto& out = *google::protobuf::Arena::CreateMessage<Proto>(&arena);
-  WriteContext context;
-  Write(*in, out, context);
-  return Serialize(out);
+  return EncodeAs(
+      {.prototype = Proto::default_instance(),
+       .write =
+           [](const RpcMessage& in, google::protobuf::Message& out, WriteContext& context) {
+             const Struct* value = in.As<Struct>();
+             if (value == nullptr) return false;
+             Write(*value, static_cast<Proto&>(out), context);
+             return true;
+           }},
+      message);
 }
 
 template <class Struct, class Proto>
