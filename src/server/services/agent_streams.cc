@@ -1,6 +1,8 @@
 #include "server/services/agent_streams.h"
 
 #include <algorithm>
+#include <utility>
+#include <vector>
 
 #include "server/services/features.h"
 
@@ -93,9 +95,23 @@ void AgentStreams::OnReport(const InstanceId& id, const RpcMessage& message) {
   stream.last_count = report->count;
   if (!MayProcess(stream, now)) {
     context_.source.Limit("health_report_rate");
-    return;  // Merged away: a later one says the same.
+    const bool waits = stream.latest.has_value();
+    stream.latest = *report;
+    if (waits) return;
+    stream.turn = context_.loop.CallAt(stream.refilled_at + kSecond,
+                                       [this, id, number] { TakeLatest(id, number); });
+    return;
   }
+  stream.latest.reset();  // This one is newer.
   context_.fleet.Report(id, *report);
+}
+
+void AgentStreams::TakeLatest(const InstanceId& id, std::uint64_t number) {
+  const auto at = health_.find(id);
+  if (at == health_.end() || at->second.number != number || !at->second.latest) return;
+  if (!MayProcess(at->second, context_.loop.Now())) return;
+  const api::HealthReportRequest report = *std::exchange(at->second.latest, std::nullopt);
+  context_.fleet.Report(id, report);
 }
 
 // --- Keys and files ------------------------------------------------------------------------------
@@ -129,6 +145,14 @@ void AgentStreams::OpenFiles(const InstanceId& id, std::unique_ptr<RpcServerCall
 }
 
 void AgentStreams::End(const InstanceId& id, const Error& why) {
+  std::vector<std::uint64_t> left;
+  for (const auto& [number, stream] : left_alone_) {
+    if (stream.call->info().peer.identity->id == id.text()) left.push_back(number);
+  }
+  for (const std::uint64_t number : left) {
+    left_alone_.at(number).call->Finish(Fail(why));
+    Drop(left_alone_, number);
+  }
   for (Streams* streams : {&keys_, &files_, &health_}) {
     const auto at = streams->find(id);
     if (at == streams->end()) continue;
