@@ -40,6 +40,7 @@ void Fleet::Engine::SubmitIntent(Entry& entry, std::optional<OpenIntent> Instanc
                                            {{"instance", id}, {"error", written.error()}});
                            open.reset();
                            AnswerWaiters(*at, Fail(written.error()));
+                           AnswerCreators(*at, Fail(written.error()));
                            return MarkDirty(*at);
                          }
                          if (open) {

@@ -62,6 +62,10 @@ class Fleet::Engine final {
     Pending look = {};
     // Orders whose intent is on its way: answered when it is durable.
     std::vector<OrderDone> waiters = {};
+    // Calls of CreateInstance: answered when the record is durable. What they asked for is known
+    // to the leader that was asked, and compared when a request id comes again.
+    std::vector<CreateDone> creators = {};
+    std::optional<InstanceOverlay> overlay = std::nullopt;
     // A VM that outlived its tombstone: first seen when.
     std::optional<Instant> late_since = std::nullopt;
     metrics::Counter* reports = nullptr;  // Looked up with the first report.
@@ -114,10 +118,11 @@ class Fleet::Engine final {
   void StreamEnded(const InstanceId& id);
   void Report(const InstanceId& id, const api::HealthReportRequest& report);
   // --- orders.cc
-  void CreateOnDemand(OnDemandRequest request,
-                      std::move_only_function<void(Result<api::CreateInstanceResponse>)> done);
-  void OpenOnDemand(OnDemandRequest request, MergedInstanceConfig config,
-                    std::move_only_function<void(Result<api::CreateInstanceResponse>)> done);
+  void CreateOnDemand(OnDemandRequest request, CreateDone done);
+  // Whether the request was made before; then it is answered, now or with the one before.
+  [[nodiscard]] bool RepeatsOnDemand(const OnDemandRequest& request, CreateDone& done);
+  void OpenOnDemand(OnDemandRequest request, MergedInstanceConfig config, CreateDone done);
+  void AnswerCreators(Entry& entry, const Status& recorded);
   void Delete(DeleteOrder order, OrderDone done);
   void Acknowledge(const DrainAck& ack, std::move_only_function<void(Status)> done);
   // What the planner held although it was asked for: the callers are told.

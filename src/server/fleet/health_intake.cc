@@ -1,3 +1,6 @@
+#include <algorithm>
+#include <string>
+#include <string_view>
 #include <utility>
 
 #include "server/fleet/engine.h"
@@ -14,6 +17,16 @@ Instant ClampDeadline(Timestamp deadline, const fleet::ClockReading& clock) {
   if (deadline <= clock.wall) return clock.mono;
   if (deadline >= clock.wall + kMaxNotice) return clock.mono + kMaxNotice;
   return clock.mono + (deadline - clock.wall);
+}
+
+constexpr std::size_t kMaxKeptText = 128;
+
+// What is kept of a report's texts for as long as the instance lives, and shown to people.
+bool IsKept(std::string_view text) {
+  return text.size() <= kMaxKeptText && std::ranges::none_of(text, [](char c) {
+           return static_cast<unsigned char>(c) < 0x20 || c == 0x7f;
+         });
+>>>>>>> matrix-in
 }
 
 }  // namespace
@@ -75,8 +88,12 @@ void Fleet::Engine::Report(const InstanceId& id, const api::HealthReportRequest&
   facts.agent_started_at = report.agent_started_at;
   facts.count = report.count;
   // Assigned only when they differ, so that a steady report allocates nothing.
-  if (facts.agent_version != report.version) facts.agent_version = report.version;
-  if (facts.config_hash != report.config_hash) facts.config_hash = report.config_hash;
+  if (facts.agent_version != report.version) {
+    facts.agent_version = IsKept(report.version) ? report.version : std::string();
+  }
+  if (facts.config_hash != report.config_hash) {
+    facts.config_hash = IsKept(report.config_hash) ? report.config_hash : std::string();
+  }
   rows_.Report(instance, now);
   if (changed) MarkDirty(*entry);
 }

@@ -9,7 +9,16 @@
 namespace nstance {
 namespace {
 
-using CreateDone = std::move_only_function<void(Result<api::CreateInstanceResponse>)>;
+const std::string& RequestIdOf(const Instance& instance) {
+  static const std::string none;
+  if (const InstanceRecord* record = instance.record()) return record->request_id;
+  return instance.create ? instance.create->intent.request_id : none;
+}
+
+bool WasCancelled(const Instance& instance) {
+  return instance.phase() == InstancePhase::kGone && instance.record()->failure &&
+         instance.record()->failure->code == "cancelled";
+}
 
 }  // namespace
 
@@ -20,30 +29,49 @@ void Fleet::Engine::AnswerWaiters(Entry& entry, const Result<std::string>& answe
 
 // --- CreateInstance ------------------------------------------------------------------------------
 
-void Fleet::Engine::CreateOnDemand(OnDemandRequest request, CreateDone done) {
-  const auto answer = [this](const Instance& instance) {
-    return api::CreateInstanceResponse{.instance_id = instance.id.text(),
-                                       .status = std::string(StatusWord(instance))};
-  };
-  // The same request again, by its id or by the instance's.
-  for (const Instance* instance : OfTenant(request.tenant)) {
-    const bool same_request = !request.request_id.empty() && instance->record() != nullptr &&
-                              instance->record()->request_id == request.request_id;
-    const bool same_id = request.instance_id && *request.instance_id == instance->id;
-    if (!same_request && !same_id) continue;
-    const bool cancelled = instance->phase() == InstancePhase::kGone &&
-                           instance->record()->failure &&
-                           instance->record()->failure->code == "cancelled";
-    if (cancelled && !same_id) continue;  // Nobody was answered for it: made anew.
-    if (cancelled) {
-      return done(Fail(FailedPrecondition("creation was cancelled; use a new id")));
+void Fleet::Engine::AnswerCreators(Entry& entry, const Status& recorded) {
+  std::vector<CreateDone> creators = std::exchange(entry.creators, {});
+  for (CreateDone& done : creators) {
+    if (!recorded.has_value()) {
+      done(Fail(recorded.error()));
+      continue;
     }
-    if (!instance->on_demand || instance->group != request.group) {
-      return done(Fail(AlreadyExists(same_id ? "the instance id is used by something else"
-                                             : "the request id was used with other content")));
-    }
-    return done(answer(*instance));
+    done(api::CreateInstanceResponse{.instance_id = entry.instance.id.text(),
+                                     .status = std::string(StatusWord(entry.instance))});
   }
+}
+
+// By its id or by the instance's.
+bool Fleet::Engine::RepeatsOnDemand(const OnDemandRequest& request, CreateDone& done) {
+  const auto of_tenant = by_tenant_.find(request.tenant);
+  if (of_tenant == by_tenant_.end()) return false;
+  for (const InstanceId& id : of_tenant->second) {
+    Entry& entry = *entries_.at(id);
+    const Instance& instance = entry.instance;
+    const bool same_id = request.instance_id && *request.instance_id == id;
+    const bool same_request =
+        !request.request_id.empty() && RequestIdOf(instance) == request.request_id;
+    if (!same_request && !same_id) continue;
+    const bool cancelled = WasCancelled(instance);
+    if (cancelled && !same_id) continue;  // Nobody was answered for it: made anew.
+    const bool same_content = instance.on_demand && instance.group == request.group &&
+                              (!entry.overlay || *entry.overlay == request.overlay);
+    if (cancelled) {
+      done(Fail(FailedPrecondition("creation was cancelled; use a new id")));
+    } else if (!same_content) {
+      done(Fail(AlreadyExists(same_id ? "the instance id is used by something else"
+                                      : "the request id was used with other content")));
+    } else {
+      entry.creators.push_back(std::move(done));
+      if (instance.record() != nullptr) AnswerCreators(entry, {});
+    }
+    return true;
+  }
+  return false;
+}
+
+void Fleet::Engine::CreateOnDemand(OnDemandRequest request, CreateDone done) {
+  if (RepeatsOnDemand(request, done)) return;
   if (request.instance_id && Find(*request.instance_id) != nullptr) {
     return done(Fail(AlreadyExists("the instance id is used by something else")));
   }
@@ -90,7 +118,8 @@ void Fleet::Engine::OpenOnDemand(OnDemandRequest request, MergedInstanceConfig c
                                           .request_id = request.request_id}};
   JournalChange change = {.intent = instance.create->intent};
   Entry& entry = Insert(std::move(instance));
-  auto answer = std::make_shared<CreateDone>(std::move(done));
+  entry.overlay = std::move(request.overlay);
+  entry.creators.push_back(std::move(done));
   entry.creation = std::make_unique<CreationRun>(
       *this,
       CreationRun::Plan{.instance = {.id = id,
@@ -101,11 +130,8 @@ void Fleet::Engine::OpenOnDemand(OnDemandRequest request, MergedInstanceConfig c
                                      .request_id = request.request_id},
                         .config = std::move(config),
                         .recorded =
-                            [this, id, answer](Status recorded) {
-                              if (!recorded.has_value())
-                                return (*answer)(Fail(std::move(recorded).error()));
-                              (*answer)(api::CreateInstanceResponse{.instance_id = id.text(),
-                                                                    .status = "pending"});
+                            [this, id](const Status& recorded) {
+                              if (Entry* at = Find(id)) AnswerCreators(*at, recorded);
                             }},
       CreationMachine({.consistency_window = deps_.provider.capabilities().consistency_window,
                        .t_vis = times_.t_vis,

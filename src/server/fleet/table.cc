@@ -16,6 +16,10 @@ std::string KeyHash(const InstanceRecord& record) {
   return key.has_value() ? HexEncode(key->SpkiSha256()) : std::string();
 }
 
+bool WasBuried(const InstanceRecord& record) {
+  return record.phase == InstancePhase::kGone && record.failure;
+}
+
 bool IsOver(InstancePhase phase) {
   return phase == InstancePhase::kDeleting || phase == InstancePhase::kGone ||
          phase == InstancePhase::kFailed;
@@ -96,6 +100,9 @@ void Fleet::Engine::OnRecordChanged(const StoredRecord& stored) {
   if (record.public_key_pem != key_before) IndexKey(instance);
   rows_.Write(instance);
   MarkDirty(*entry);
+  // A creation that a former leader began: its repeat waits for the record.
+  AnswerCreators(*entry,
+                 WasBuried(record) ? Fail(Unavailable("the creation was cancelled")) : Status());
   if (IsOver(record.phase) && !IsOver(before)) {
     owner_.identity_ended(instance.id, PermissionDenied("the instance is being deleted"));
   } else if (record.blocked && !was_blocked) {

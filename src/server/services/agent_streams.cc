@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "server/services/features.h"
 
@@ -95,11 +97,29 @@ void AgentStreams::OnReport(const InstanceId& id, const RpcMessage& message) {
   stream.last_count = report->count;
   if (!MayProcess(stream, now)) {
     context_.source.Limit("health_report_rate");
-    return;  // Merged away: a later one says the same.
+    const bool waits = stream.latest.has_value();
+    stream.latest = *report;
+    if (waits) return;
+    stream.turn = context_.loop.CallAt(stream.refilled_at + kSecond,
+                                       [this, id, number] { TakeLatest(id, number); });
+    return;
   }
-  const auto& notice = report->termination_notice;
+  stream.latest.reset();  // This one is newer.
+  Take(id, *report);
+}
+
+void AgentStreams::TakeLatest(const InstanceId& id, std::uint64_t number) {
+  const auto at = health_.find(id);
+  if (at == health_.end() || at->second.number != number || !at->second.latest) return;
+  if (!MayProcess(at->second, context_.loop.Now())) return;
+  const api::HealthReportRequest report = *std::exchange(at->second.latest, std::nullopt);
+  Take(id, report);
+}
+
+void AgentStreams::Take(const InstanceId& id, const api::HealthReportRequest& report) {
+  const auto& notice = report.termination_notice;
   if (notice && !fleet::IsNoticeAction(notice->action)) context_.source.Bad("termination_action");
-  context_.fleet.Report(id, *report);
+  context_.fleet.Report(id, report);
 }
 
 void AgentStreams::Measure(metrics::Registry& gauges) const {
@@ -145,6 +165,14 @@ void AgentStreams::OpenFiles(const InstanceId& id, std::unique_ptr<RpcServerCall
 }
 
 void AgentStreams::End(const InstanceId& id, const Error& why) {
+  std::vector<std::uint64_t> left;
+  for (const auto& [number, stream] : left_alone_) {
+    if (stream.call->info().peer.identity->id == id.text()) left.push_back(number);
+  }
+  for (const std::uint64_t number : left) {
+    left_alone_.at(number).call->Finish(Fail(why));
+    Drop(left_alone_, number);
+  }
   for (Streams* streams : {&keys_, &files_, &health_}) {
     const auto at = streams->find(id);
     if (at == streams->end()) continue;

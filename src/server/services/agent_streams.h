@@ -5,13 +5,15 @@
 // alone until the connection goes). Health streams drive the fleet's view of the agent: opened,
 // report, ended. Keys and files are served by later work: those streams stay open and idle.
 //
-// Reports: one per second is processed, ten at once at most; of more the later ones count. Above a
-// hundred in a second the stream ends with RESOURCE_EXHAUSTED.
+// Reports: one per second is processed, ten at once at most; of more the latest waits for its turn
+// and the others are merged away. Above a hundred in a second the stream ends with
+// RESOURCE_EXHAUSTED.
 #pragma once
 
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "server/services/service_context.h"
@@ -44,6 +46,8 @@ class AgentStreams final {
     Instant second_began = {};
     int in_second = 0;
     std::int64_t last_count = 0;
+    std::optional<api::HealthReportRequest> latest = std::nullopt;  // Waits for its turn.
+    Pending turn = {};
   };
   using Streams = std::map<InstanceId, Stream>;
 
@@ -61,6 +65,8 @@ class AgentStreams final {
   void OnReport(const InstanceId& id, const RpcMessage& message);
   void HealthEnded(const InstanceId& id, std::uint64_t number);
   [[nodiscard]] bool MayProcess(Stream& stream, Instant now);
+  void Take(const InstanceId& id, const api::HealthReportRequest& report);
+  void TakeLatest(const InstanceId& id, std::uint64_t number);
 
   ServiceContext& context_;
   Streams health_;

@@ -99,25 +99,26 @@ void OperatorService::ListGroups(Call call) {
 }
 
 void OperatorService::UpsertGroup(Call call) {
-  calls_.Serve(api::kUpsertGroup, std::move(call),
-               [this](const api::UpsertGroupRequest& request, const RpcCallInfo& info,
-                      const Reply<api::GroupStatus>& reply) {
-                 const TenantId tenant = info.peer.identity->tenant;
-                 Result<GroupUpsert> upsert = ToUpsert(tenant, request);
-                 if (!upsert.has_value()) {
-                   context_.source.Bad("upsert_group");
-                   return reply(Fail(std::move(upsert).error()));
-                 }
-                 const GroupKey key = upsert->key;
-                 context_.groups.Upsert(std::move(upsert).value(), [this, tenant, key, reply](
-                                                                       Result<GroupAnswer> answer) {
-                   if (!answer.has_value()) return reply(Fail(std::move(answer).error()));
-                   const MergedGroup* group = answer->groups->Find(tenant, key);
-                   if (group == nullptr)
-                     return reply(Fail(Aborted("the group was deleted meanwhile")));
-                   reply(GroupStatusOf(context_.fleet, tenant, key, *group));
-                 });
-               });
+  calls_.Serve(
+      api::kUpsertGroup, std::move(call),
+      [this](const api::UpsertGroupRequest& request, const RpcCallInfo& info,
+             const Reply<api::GroupStatus>& reply) {
+        const TenantId tenant = info.peer.identity->tenant;
+        Result<GroupUpsert> upsert = ToUpsert(tenant, request);
+        if (!upsert.has_value()) {
+          return reply(Fail(BadInput(context_, "upsert_group", std::move(upsert).error())));
+        }
+        const GroupKey key = upsert->key;
+        context_.groups.Upsert(
+            std::move(upsert).value(), [this, tenant, key, reply](Result<GroupAnswer> answer) {
+              if (!answer.has_value()) {
+                return reply(Fail(Refused(context_, "upsert_group", std::move(answer).error())));
+              }
+              const MergedGroup* group = answer->groups->Find(tenant, key);
+              if (group == nullptr) return reply(Fail(Aborted("the group was deleted meanwhile")));
+              reply(GroupStatusOf(context_.fleet, tenant, key, *group));
+            });
+      });
 }
 
 void OperatorService::DeleteGroup(Call call) {
@@ -125,7 +126,9 @@ void OperatorService::DeleteGroup(Call call) {
                [this](const api::DeleteGroupRequest& request, const RpcCallInfo& info,
                       const Reply<api::Empty>& reply) {
                  Result<GroupKey> key = ParseGroupKey(request.key);
-                 if (!key.has_value()) return reply(Fail(std::move(key).error()));
+                 if (!key.has_value()) {
+                   return reply(Fail(BadInput(context_, "group_key", std::move(key).error())));
+                 }
                  context_.groups.Delete(
                      {.tenant = info.peer.identity->tenant, .key = std::move(key).value()},
                      [reply](const Result<GroupAnswer>& answer) {

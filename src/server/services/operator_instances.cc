@@ -98,41 +98,46 @@ api::Instance OperatorService::Detail(const Instance& instance) const {
 }
 
 void OperatorService::CreateInstance(Call call) {
-  calls_.Serve(api::kCreateInstance, std::move(call),
-               [this](const api::CreateInstanceRequest& request, const RpcCallInfo& info,
-                      const Reply<api::CreateInstanceResponse>& reply) {
-                 Result<OnDemandRequest> order = ToOnDemand(info.peer.identity->tenant, request);
-                 if (!order.has_value()) {
-                   context_.source.Bad("create_instance");
-                   return reply(Fail(std::move(order).error()));
-                 }
-                 context_.fleet.CreateOnDemand(std::move(order).value(),
-                                               [reply](Result<api::CreateInstanceResponse> answer) {
-                                                 reply(std::move(answer));
-                                               });
-               });
+  calls_.Serve(
+      api::kCreateInstance, std::move(call),
+      [this](const api::CreateInstanceRequest& request, const RpcCallInfo& info,
+             const Reply<api::CreateInstanceResponse>& reply) {
+        Result<OnDemandRequest> order = ToOnDemand(info.peer.identity->tenant, request);
+        if (!order.has_value()) {
+          return reply(Fail(BadInput(context_, "create_instance", std::move(order).error())));
+        }
+        context_.fleet.CreateOnDemand(
+            std::move(order).value(), [this, reply](Result<api::CreateInstanceResponse> answer) {
+              if (!answer.has_value()) {
+                answer = Fail(Refused(context_, "create_instance", std::move(answer).error()));
+              }
+              reply(std::move(answer));
+            });
+      });
 }
 
 void OperatorService::DeleteInstance(Call call) {
-  calls_.Serve(api::kDeleteInstance, std::move(call),
-               [this](const api::DeleteInstanceRequest& request, const RpcCallInfo& info,
-                      const Reply<api::DeleteInstanceResponse>& reply) {
-                 Result<InstanceId> id = ParseInstanceId(request.instance_id);
-                 if (!id.has_value()) return reply(Fail(std::move(id).error()));
-                 if (request.drain_timeout && *request.drain_timeout < Duration()) {
-                   return reply(Fail(InvalidArgument("drain_timeout: must not be negative")));
-                 }
-                 context_.fleet.Delete({.tenant = info.peer.identity->tenant,
-                                        .instance_id = std::move(id).value(),
-                                        .drain = request.drain,
-                                        .drain_timeout = request.drain_timeout},
-                                       [reply](Result<std::string> status) {
-                                         if (!status.has_value()) {
-                                           return reply(Fail(std::move(status).error()));
-                                         }
-                                         reply(api::DeleteInstanceResponse{.status = *status});
-                                       });
-               });
+  calls_.Serve(
+      api::kDeleteInstance, std::move(call),
+      [this](const api::DeleteInstanceRequest& request, const RpcCallInfo& info,
+             const Reply<api::DeleteInstanceResponse>& reply) {
+        Result<InstanceId> id = ParseInstanceId(request.instance_id);
+        if (!id.has_value()) return reply(Fail(BadInput(context_, "instance_id", id.error())));
+        if (request.drain_timeout && *request.drain_timeout < Duration()) {
+          return reply(Fail(BadInput(context_, "drain_timeout",
+                                     InvalidArgument("drain_timeout: must not be negative"))));
+        }
+        context_.fleet.Delete({.tenant = info.peer.identity->tenant,
+                               .instance_id = std::move(id).value(),
+                               .drain = request.drain,
+                               .drain_timeout = request.drain_timeout},
+                              [reply](Result<std::string> status) {
+                                if (!status.has_value()) {
+                                  return reply(Fail(std::move(status).error()));
+                                }
+                                reply(api::DeleteInstanceResponse{.status = *status});
+                              });
+      });
 }
 
 void OperatorService::GetInstanceStatus(Call call) {
@@ -141,7 +146,7 @@ void OperatorService::GetInstanceStatus(Call call) {
       [this](const api::GetInstanceStatusRequest& request, const RpcCallInfo& info,
              const Reply<api::InstanceStatusResponse>& reply) {
         const Result<InstanceId> id = ParseInstanceId(request.instance_id);
-        if (!id.has_value()) return reply(Fail(id.error()));
+        if (!id.has_value()) return reply(Fail(BadInput(context_, "instance_id", id.error())));
         const Instance* instance = context_.fleet.Find(info.peer.identity->tenant, *id);
         if (instance == nullptr) return reply(Fail(NoSuchInstance()));
         api::Instance detail = Detail(*instance);
@@ -191,7 +196,10 @@ void OperatorService::ListInstances(Call call) {
   calls_.Serve(api::kListInstances, std::move(call),
                [this](const api::ListInstancesRequest& request, const RpcCallInfo& info,
                       const Reply<api::ListInstancesResponse>& reply) {
-                 reply(List(info.peer.identity->tenant, request));
+                 Result<api::ListInstancesResponse> page =
+                     List(info.peer.identity->tenant, request);
+                 if (page.has_value()) return reply(std::move(page));
+                 reply(Fail(BadInput(context_, "list_instances", std::move(page).error())));
                });
 }
 
@@ -200,7 +208,8 @@ void OperatorService::AcknowledgeDrained(Call call) {
                [this](const api::DrainAckRequest& request, const RpcCallInfo& info,
                       const Reply<api::Empty>& reply) {
                  Result<InstanceId> id = ParseInstanceId(request.instance_id);
-                 if (!id.has_value()) return reply(Fail(std::move(id).error()));
+                 if (!id.has_value())
+                   return reply(Fail(BadInput(context_, "instance_id", id.error())));
                  context_.fleet.Acknowledge({.tenant = info.peer.identity->tenant,
                                              .instance_id = std::move(id).value(),
                                              .drain_id = request.drain_id},

@@ -51,6 +51,9 @@ class OperatorService final {
 
 // --- Rules for what callers send (wire.md 1.1), each kInvalidArgument with the field and the rule.
 
+// What the fleet or the groups have answered; counted as BadInput() where the request is to blame.
+[[nodiscard]] Error Refused(const ServiceContext& context, std::string_view reason, Error error);
+
 [[nodiscard]] Status CheckRequestId(std::string_view request_id);
 // `vars` or `args`: 128 entries, names of 128 bytes, values of 4 KiB.
 [[nodiscard]] Status CheckStringMap(std::string_view field,

@@ -16,6 +16,7 @@ namespace nstance {
 namespace {
 
 constexpr std::string_view kRefused = "registration refused";
+constexpr std::string_view kForeignKey = "public_key_pem: the key belongs to another identity";
 constexpr Duration kSettleLimit = Duration::Seconds(6);
 constexpr std::size_t kMaxKeyBytes = std::size_t{4} * 1024;
 
@@ -70,7 +71,17 @@ struct RegistrationService::OperatorJob {
 RegistrationService::RegistrationService(ServiceContext& context) : context_(context) {}
 RegistrationService::~RegistrationService() = default;
 
-Error RegistrationService::Refuse(const std::string& reason) {
+Error RegistrationService::Invalid(std::string_view reason, std::string message) const {
+  return BadInput(context_, reason, InvalidArgument(std::move(message)));
+}
+
+// What no parser has counted.
+Error RegistrationService::RefuseInput(const std::string& reason) const {
+  context_.source.Bad("join");
+  return Refuse(reason);
+}
+
+Error RegistrationService::Refuse(const std::string& reason) const {
   context_.log.Info("registration refused", {{"reason", reason}});
   return Unauthenticated(std::string(kRefused));
 }
@@ -88,17 +99,17 @@ Result<crypto::RegistrationClaims> RegistrationService::Verify(const Request& re
     return Fail(Refuse(claims.error().message));
   }
   if (claims->cluster != context_.cluster.text()) {
-    return Fail(InvalidArgument("the token is for another cluster"));
+    return Fail(Invalid("join_token", "the token is for another cluster"));
   }
   if (kind == crypto::TokenKind::kAgent && claims->shard != context_.shard.text()) {
-    return Fail(InvalidArgument("the token is for another shard"));
+    return Fail(Invalid("join_token", "the token is for another shard"));
   }
   return claims;
 }
 
 Result<crypto::PublicKey> RegistrationService::CheckKey(const Request& request) {
   if (request.public_key_pem.size() > kMaxKeyBytes) {
-    return Fail(InvalidArgument("public_key_pem: longer than 4 KiB"));
+    return Fail(Invalid("join_key", "public_key_pem: longer than 4 KiB"));
   }
   Result<crypto::PublicKey> key =
       crypto::PublicKey::FromPem(request.public_key_pem, context_.source);
@@ -107,12 +118,12 @@ Result<crypto::PublicKey> RegistrationService::CheckKey(const Request& request) 
   }
   const bool require = context_.config.current()->config.server.registration.require_proof;
   if (request.proof.empty()) {
-    if (require) return Fail(Refuse("the proof of possession is missing"));
+    if (require) return Fail(RefuseInput("the proof of possession is missing"));
     return key;
   }
   const Status proven = crypto::VerifyJoinProof(*key, request.registration_nonce_jwt,
                                                 context_.cluster, AsBytes(request.proof));
-  if (!proven.has_value()) return Fail(Refuse(proven.error().message));
+  if (!proven.has_value()) return Fail(RefuseInput(proven.error().message));
   return key;
 }
 
@@ -130,12 +141,13 @@ void RegistrationService::HandleAgent(const Request& request, const RpcCallInfo&
   const Result<crypto::RegistrationClaims> claims = Verify(request, crypto::TokenKind::kAgent);
   if (!claims.has_value()) return answer(Fail(claims.error()));
   const Result<InstanceId> id = ParsePuidv7(claims->subject);
-  if (!id.has_value()) return answer(Fail(Refuse("the subject is no instance id")));
+  if (!id.has_value()) return answer(Fail(RefuseInput("the subject is no instance id")));
   const std::string token_sha256 = crypto::TokenSha256Hex(request.registration_nonce_jwt);
   const Instance* instance = context_.fleet.Find(claims->tenant, *id);
   if (instance == nullptr || instance->record() == nullptr ||
       !SameToken(*instance->record(), token_sha256) || !MayRegister(instance->record()->phase)) {
-    return answer(Fail(Refuse(fmt::format("no instance {} waits for this token", id->text()))));
+    return answer(
+        Fail(RefuseInput(fmt::format("no instance {} waits for this token", id->text()))));
   }
   const Result<crypto::PublicKey> key = CheckKey(request);
   if (!key.has_value()) return answer(Fail(key.error()));
@@ -143,7 +155,7 @@ void RegistrationService::HandleAgent(const Request& request, const RpcCallInfo&
   if (holder != nullptr && holder->id != *id) {
     context_.alarm("key_reuse",
                    fmt::format("{} brings the key of {}", id->text(), holder->id.text()));
-    return answer(Fail(InvalidArgument("public_key_pem: the key belongs to another identity")));
+    return answer(Fail(Invalid("join_key", std::string(kForeignKey))));
   }
   const Loopback loopback = LoopbackFor(context_.config.current()->config);
   Status facts;
@@ -154,7 +166,7 @@ void RegistrationService::HandleAgent(const Request& request, const RpcCallInfo&
   if (facts.has_value() && !request.private_ipv6.empty()) {
     facts = CheckJoinerIpv6(request.private_ipv6, loopback);
   }
-  if (!facts.has_value()) return answer(Fail(facts.error()));
+  if (!facts.has_value()) return answer(Fail(Invalid("join_facts", facts.error().message)));
   const config::AgentCertificate& terms = context_.config.current()->config.certificates.agent;
   const Timestamp now = context_.loop.WallNow().TruncatedToSecond();
   const Duration life = HasFeature(info.metadata, Feature::kRenew) ? terms.ttl : terms.legacy_ttl;
@@ -176,6 +188,7 @@ void RegistrationService::ConsumeAgentToken(const std::shared_ptr<Joiner>& joine
       joiner->id,
       [joiner](InstanceRecord& record) -> Status {
         joiner->reused = false;
+        if (record.blocked) return Fail(Unauthenticated("the identity is blocked"));
         if (!SameToken(record, joiner->token_sha256) || !MayRegister(record.phase)) {
           return Fail(Unauthenticated("the token is not this instance's any more"));
         }
@@ -203,7 +216,7 @@ void RegistrationService::ConsumeAgentToken(const std::shared_ptr<Joiner>& joine
         if (stored.has_value()) return IssueAgent(stored->record, answer);
         if (stored.error().code == Code::kUnauthenticated) {
           if (joiner->reused) context_.alarm("nonce_reuse", joiner->id.text());
-          return answer(Fail(Refuse(stored.error().message)));
+          return answer(Fail(RefuseInput(stored.error().message)));
         }
         if (stored.error().code == Code::kNotFound) {
           return answer(Fail(Refuse("the record is gone")));
@@ -249,16 +262,18 @@ void RegistrationService::HandleOperator(const Request& request, const Answer& a
   const Result<crypto::RegistrationClaims> claims = Verify(request, crypto::TokenKind::kOperator);
   if (!claims.has_value()) return answer(Fail(claims.error()));
   if (claims->subject != context_.cluster.text()) {
-    return answer(Fail(InvalidArgument("the token is for another cluster")));
+    return answer(Fail(Invalid("join_token", "the token is for another cluster")));
   }
   if (!TenantIsKnown(context_.config.current()->config, claims->tenant)) {
-    return answer(Fail(FailedPrecondition("the token's tenant is not in the configuration")));
+    return answer(Fail(BadInput(context_, "join_token",
+                                FailedPrecondition("the token's tenant is not in the "
+                                                   "configuration"))));
   }
   const Result<crypto::PublicKey> key = CheckKey(request);
   if (!key.has_value()) return answer(Fail(key.error()));
   if (context_.fleet.FindByKey(HexEncode(key->SpkiSha256())) != nullptr) {
     context_.alarm("key_reuse", "an operator brings an agent's key");
-    return answer(Fail(InvalidArgument("public_key_pem: the key belongs to another identity")));
+    return answer(Fail(Invalid("join_key", std::string(kForeignKey))));
   }
   const std::uint64_t number = next_++;
   operators_[number] = std::make_unique<OperatorJob>(
@@ -299,7 +314,7 @@ void RegistrationService::ReadOperatorToken(std::uint64_t number) {
         }
         if (object->bytes == operators_.at(number)->key_pem) return WriteOperator(number);
         context_.alarm("nonce_reuse", "an operator's token with another key");
-        FinishOperator(number, Fail(Refuse("the token was consumed by another key")));
+        FinishOperator(number, Fail(RefuseInput("the token was consumed by another key")));
       });
 }
 
@@ -348,7 +363,8 @@ void RegistrationService::ReadOperator(std::uint64_t number) {
         Result<OperatorRecord> record = DecodeOperatorRecord(object->bytes);
         if (!record.has_value()) return FinishOperator(number, Fail(record.error()));
         if (record->public_key_pem != at.key.ToPem() || record->nonce_sha256 != at.token_sha256) {
-          return FinishOperator(number, Fail(Refuse("the key was registered with another token")));
+          return FinishOperator(number,
+                                Fail(RefuseInput("the key was registered with another token")));
         }
         at.record = std::move(record).value();
         IssueOperator(number);

@@ -49,7 +49,9 @@ class RegistrationService final {
   void ReadOperator(std::uint64_t job);
   void IssueOperator(std::uint64_t job);
   void FinishOperator(std::uint64_t job, Result<api::RegisterClientResponse> answer);
-  [[nodiscard]] Error Refuse(const std::string& reason);
+  [[nodiscard]] Error Refuse(const std::string& reason) const;
+  [[nodiscard]] Error RefuseInput(const std::string& reason) const;
+  [[nodiscard]] Error Invalid(std::string_view reason, std::string message) const;
 
   ServiceContext& context_;
   UnaryCalls calls_;

@@ -46,6 +46,12 @@ struct RenewalService::OperatorJob {
 RenewalService::RenewalService(ServiceContext& context) : context_(context) {}
 RenewalService::~RenewalService() = default;
 
+Error RenewalService::KeyOfAnother(const std::string& who) const {
+  context_.alarm("key_reuse", who + " asks for the key of another");
+  return BadInput(context_, "renew_key",
+                  InvalidArgument("public_key_pem: the key belongs to another identity"));
+}
+
 // --- Agents --------------------------------------------------------------------------------------
 
 void RenewalService::RenewAgent(std::unique_ptr<RpcServerCall> call) {
@@ -63,9 +69,7 @@ void RenewalService::HandleAgent(const Request& request, const RpcCallInfo& info
   const Result<InstanceId> id = ParsePuidv7(caller.id);
   if (!id.has_value()) return answer(Fail(PermissionDenied("the certificate names no instance")));
   const Instance* holder = context_.fleet.FindByKey(HexEncode(key->SpkiSha256()));
-  if (holder != nullptr && holder->id != *id) {
-    return answer(Fail(InvalidArgument("public_key_pem: the key belongs to another identity")));
-  }
+  if (holder != nullptr && holder->id != *id) return answer(Fail(KeyOfAnother(id->text())));
   const config::AgentCertificate& terms = context_.config.current()->config.certificates.agent;
   const Timestamp now = context_.loop.WallNow().TruncatedToSecond();
   const Duration life = HasFeature(info.metadata, Feature::kRenew) ? terms.ttl : terms.legacy_ttl;
@@ -150,6 +154,9 @@ void RenewalService::HandleOperator(const Request& request, const RpcCallInfo& i
                                     const Answer& answer) {
   const Result<crypto::PublicKey> key = ParseKey(request, context_.source);
   if (!key.has_value()) return answer(Fail(key.error()));
+  if (context_.fleet.FindByKey(HexEncode(key->SpkiSha256())) != nullptr) {
+    return answer(Fail(KeyOfAnother("an operator")));
+  }
   const std::uint64_t number = next_++;
   operators_[number] = std::make_unique<OperatorJob>(
       OperatorJob{.caller = *info.peer.identity, .key = *key, .answer = answer});
@@ -178,10 +185,23 @@ void RenewalService::OnOperator(std::uint64_t number, const Result<Object>& obje
   Result<OperatorRecord> record = DecodeOperatorRecord(object->bytes);
   if (!record.has_value()) return FinishOperator(number, Fail(record.error()));
   job.record = std::move(record).value();
-  if (job.record.cert_serial == job.caller.serial) return WriteOperator(number, *object);
+  if (job.record.cert_serial == job.caller.serial) return CheckFree(number, *object);
   if (job.record.public_key_pem == job.key.ToPem()) return NameOperator(number);
   context_.alarm("identity_clone", "operator of tenant " + job.caller.tenant.text());
   FinishOperator(number, Fail(Unauthenticated(std::string(kCloned))));
+}
+
+void RenewalService::CheckFree(std::uint64_t number, Object object) {
+  OperatorJob& job = *operators_.at(number);
+  const std::string name = OperatorStorageKey(job.key);
+  if (name == job.storage_key) return WriteOperator(number, object);
+  job.call = context_.cluster_store.Get(
+      OperatorKey(job.caller.tenant, name),
+      [this, number, object = std::move(object)](const Result<Object>& other) {
+        if (other.has_value()) return FinishOperator(number, Fail(KeyOfAnother("an operator")));
+        if (other.error().code == Code::kNotFound) return WriteOperator(number, object);
+        FinishOperator(number, Fail(Unavailable(other.error().message)));
+      });
 }
 
 void RenewalService::WriteOperator(std::uint64_t number, const Object& object) {

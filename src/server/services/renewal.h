@@ -40,10 +40,13 @@ class RenewalService final {
   void HandleOperator(const Request& request, const RpcCallInfo& info, const Answer& answer);
   void ReadOperator(std::uint64_t number, std::string storage_key);
   void OnOperator(std::uint64_t number, const Result<Object>& object);
+  // The key asked for may be nobody else's.
+  void CheckFree(std::uint64_t number, Object object);
   void WriteOperator(std::uint64_t number, const Object& object);
   void NameOperator(std::uint64_t number);
   void IssueOperator(std::uint64_t number);
   void FinishOperator(std::uint64_t number, Result<api::RenewCertificateResponse> answer);
+  [[nodiscard]] Error KeyOfAnother(const std::string& who) const;
 
   ServiceContext& context_;
   UnaryCalls calls_;

@@ -59,6 +59,10 @@ struct ServiceContext {
   OtherCalls other_calls = {};
 };
 
+// What was refused before anything was done: one line in the log and one in
+// bad_input_total{interface,reason}. The reason is a word of ours. Returns the error.
+[[nodiscard]] Error BadInput(const ServiceContext& context, std::string_view reason, Error error);
+
 // What most operator methods answer to an id that is not of the caller's tenant, or of nobody.
 [[nodiscard]] inline Error NoSuchInstance() { return NotFound("there is no such instance"); }
 

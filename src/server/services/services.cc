@@ -6,6 +6,20 @@
 
 namespace nstance {
 
+Error BadInput(const ServiceContext& context, std::string_view reason, Error error) {
+  context.source.Bad(reason);
+  context.log.Info("refused", {{"reason", reason}, {"error", error}});
+  return error;
+}
+
+Error Refused(const ServiceContext& context, std::string_view reason, Error error) {
+  const bool by_its_content = error.code == Code::kInvalidArgument ||
+                              error.code == Code::kAlreadyExists ||
+                              error.code == Code::kFailedPrecondition;
+  if (!by_its_content) return error;
+  return BadInput(context, reason, std::move(error));
+}
+
 Services::Services(ServiceContext& context)
     : context_(context),
       registration_(context),

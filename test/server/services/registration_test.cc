@@ -357,10 +357,8 @@ TEST_F(RegistrationTest, BI37_HostnamesThatAreNoneAreInvalid) {
 }
 
 TEST(RegistrationOnCloud, BI38_AddressesThatAreNoUnicastAreInvalid) {
-  ServicesWorld world(
-      {.provider =
-           R"({"kind": "proxmox", "region": "r", "options": {"api_url": "https://pve.example:8006"}})",
-       .cloud = config::ProviderKind::kProxmox});
+  ServicesWorld world({.provider = R"({"kind": "aws", "region": "r", "zone": "r-a"})",
+                       .cloud = config::ProviderKind::kAws});
   const InstanceId id = world.NewInstance(kProd);
   const auto before = world.Objects();
   const auto key = world.NewKey();

@@ -17,6 +17,7 @@ namespace {
 const Timestamp kWallStart = *ParseTimestamp("2026-01-01T00:00:00Z");
 constexpr std::array kPorts = {RpcPort::kRegistration, RpcPort::kAgent, RpcPort::kOperator};
 constexpr Duration kCaLife = Duration::Hours(80'000);
+constexpr std::uint64_t kCaKeyNumber = 1'000'000;
 constexpr std::string_view kTokenMark = "token=";
 
 template <class T>
@@ -168,9 +169,8 @@ ServicesWorld::ServicesWorld(ServicesSettings with)
 ServicesWorld::~ServicesWorld() = default;
 
 void ServicesWorld::MakeIdentity() {
-  constexpr std::uint64_t kCa = 1'000'000;
   auto made = std::make_shared<ClusterIdentity>();
-  crypto::PrivateKey ca_key = KeyOf(kCa);
+  crypto::PrivateKey ca_key = KeyOf(kCaKeyNumber);
   crypto::Certificate root =
       Must(crypto::IssueCa({.organization = {"Nstance Cluster c1"}}, ca_key,
                            {.issued_at = kWallStart - Duration::Hours(1), .life = kCaLife}));
@@ -271,6 +271,10 @@ ClientCallPtr ServicesWorld::Open(const RpcTls& tls, std::string_view path, Call
 
 std::shared_ptr<const crypto::PrivateKey> ServicesWorld::NewKey() {
   return std::make_shared<const crypto::PrivateKey>(KeyOf(next_key_++));
+}
+
+std::shared_ptr<const crypto::PrivateKey> ServicesWorld::CaKey() {
+  return std::make_shared<const crypto::PrivateKey>(KeyOf(kCaKeyNumber));
 }
 
 crypto::SerialNumber ServicesWorld::NewSerial() {

@@ -184,6 +184,8 @@ class ServicesWorld {
                                        std::shared_ptr<const crypto::PrivateKey> key) const;
   [[nodiscard]] std::shared_ptr<const crypto::PrivateKey> NewKey();
   [[nodiscard]] crypto::SerialNumber NewSerial();
+  // For forgeries that our authority would not issue.
+  [[nodiscard]] static std::shared_ptr<const crypto::PrivateKey> CaKey();
 
   // --- Joining ---
 
