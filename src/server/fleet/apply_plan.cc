@@ -254,6 +254,7 @@ void Fleet::Engine::DeletionFinished(const InstanceId& id) {
   instance.deletion.reset();
   instance.deletion_started = false;
   instance.vm.reset();
+  rows_.Write(instance);
   entry.late_since.reset();
   TellDeleted(instance);
   MarkDirty(entry);

@@ -19,7 +19,7 @@ using metrics::Kind;
 
 constexpr Duration kLagInterval = Duration::Seconds(1);
 
-Family Gauge(std::string_view name, std::string_view help,
+Family Named(std::string_view name, std::string_view help,
              std::vector<std::string_view> labels = {}) {
   return {.name = name, .help = help, .labels = std::move(labels), .buckets = {}};
 }
@@ -38,20 +38,20 @@ void DeclareGauges(metrics::Snapshot& page) {
   const std::vector<std::string_view> group = {"tenant", "group"};
   const std::vector<std::string_view> brake = {"tenant", "kind"};
   for (const Family& family :
-       {Gauge("group_size", "Members that the group should have.", group),
-        Gauge("group_ready", "Members that are registered and healthy.", group),
-        Gauge("group_creating", "Members that have not registered yet.", group),
-        Gauge("group_draining", "Instances whose workloads are leaving.", group),
-        Gauge("instances", "Instances by the phase of their records.", {"tenant", "phase"}),
-        Gauge("holds", "What looks due and is not being done, by why.", {"code"}),
-        Gauge("brake_active", "Whether the deletion budget is used up.", brake),
-        Gauge("brake_used", "Deletions that count in the present window.", brake),
-        Gauge("journal_intents", "Intents that are open."),
-        Gauge("sweep_orphans", "Instances of the last listing that no record knows."),
-        Gauge("sweep_age_seconds", "Since the last listing that was used."),
-        Gauge("agents_connected", "Agents with an open health stream.", {"tenant"}),
-        Gauge("operators_connected", "Operators that watch something.", {"tenant"}),
-        Gauge("watch_streams", "Watches that are open.", {"kind"})}) {
+       {Named("group_size", "Members that the group should have.", group),
+        Named("group_ready", "Members that are registered and healthy.", group),
+        Named("group_creating", "Members that have not registered yet.", group),
+        Named("group_draining", "Instances whose workloads are leaving.", group),
+        Named("instances", "Instances by the phase of their records.", {"tenant", "phase"}),
+        Named("holds", "What looks due and is not being done, by why.", {"code"}),
+        Named("brake_active", "Whether the deletion budget is used up.", brake),
+        Named("brake_used", "Deletions that count in the present window.", brake),
+        Named("journal_intents", "Intents that are open."),
+        Named("sweep_orphans", "Instances of the last listing that no record knows."),
+        Named("sweep_age_seconds", "Since the last listing that was used."),
+        Named("agents_connected", "Agents with an open health stream.", {"tenant"}),
+        Named("operators_connected", "Operators that watch something.", {"tenant"}),
+        Named("watch_streams", "Watches that are open.", {"kind"})}) {
     Declare(page, family, Kind::kGauge);
   }
 }
@@ -104,6 +104,11 @@ metrics::Snapshot ServerProcess::Figures() const {
   Watches::Declare(page);
   CertificateIssuer::Declare(page);
   JournalWriter::Declare(page);
+  Declare(page, Named("bad_input_total", "Input that was refused.", {"interface", "reason"}),
+          Kind::kCounter);
+  Declare(page, Named("limit_hits_total", "Limits that were reached.", {"limit"}), Kind::kCounter);
+  Declare(page, Named("secrets_legacy_reads_total", "Secrets read in the legacy form."),
+          Kind::kCounter);
   Declare(page, AlarmsTotal(), Kind::kCounter);
   Declare(page, LeaderChangesTotal(), Kind::kCounter);
   Declare(page, TakeOverSeconds(), Kind::kHistogram);
@@ -117,29 +122,29 @@ metrics::Snapshot ServerProcess::Figures() const {
 void ServerProcess::Measure(metrics::Registry& gauges) const {
   const Instant now = deps_.loop.Now();
   const bool acting = leader_ != nullptr && leader_->acting();
-  const Family leader = Gauge("leader", "Whether this server leads.", {"scope"});
+  const Family leader = Named("leader", "Whether this server leads.", {"scope"});
   Set(gauges, leader, "shard", acting ? 1 : 0);
   Set(gauges, leader, "cluster",
       cluster_elector_ != nullptr && cluster_elector_->machine().MayStart(now, {}) ? 1 : 0);
-  Set(gauges, Gauge("leader_epoch", "Of this leadership; 0 while standing by."),
+  Set(gauges, Named("leader_epoch", "Of this leadership; 0 while standing by."),
       acting ? static_cast<double>(leader_->epoch()) : 0);
   const bool holds = elector_ != nullptr && elector_->machine().MayStart(now, {});
-  Set(gauges, Gauge("lease_remaining_seconds", "Until this leader steps down unless it renews."),
+  Set(gauges, Named("lease_remaining_seconds", "Until this leader steps down unless it renews."),
       holds ? InSeconds(elector_->machine().deadline() - now) : 0);
   if (probe_ok_) {
-    Set(gauges, Gauge("store_probe_ok", "Whether the store honours conditional writes."),
+    Set(gauges, Named("store_probe_ok", "Whether the store honours conditional writes."),
         *probe_ok_ ? 1 : 0);
   }
-  Set(gauges, Gauge("build_info", "The version of this program.", {"version"}), Version(), 1);
+  Set(gauges, Named("build_info", "The version of this program.", {"version"}), Version(), 1);
   if (config_ != nullptr && config_->current() != nullptr) {
-    Set(gauges, Gauge("config_info", "The configuration in force.", {"etag"}),
+    Set(gauges, Named("config_info", "The configuration in force.", {"etag"}),
         config_->current()->etag, 1);
-    Set(gauges, Gauge("config_pending", "Whether storage holds another configuration."),
+    Set(gauges, Named("config_pending", "Whether storage holds another configuration."),
         config_->status().pending ? 1 : 0);
   }
   if (identity_ != nullptr) {
     const Family expiry =
-        Gauge("certificate_expiry_seconds", "Until the certificate ends.", {"kind"});
+        Named("certificate_expiry_seconds", "Until the certificate ends.", {"kind"});
     const Timestamp wall = deps_.loop.WallNow();
     Set(gauges, expiry, "ca",
         InSeconds(identity_->authority->certificate().facts().not_after - wall));
