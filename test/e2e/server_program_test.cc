@@ -178,7 +178,7 @@ TEST_F(ServerProgramTest, ABucketMayComeLateAndTheCacheMayBeRubbish) {
   ASSERT_TRUE(UntilStatus(health, "/leader/health", 200)) << process->OutputTail();
   EXPECT_TRUE(std::filesystem::exists(bucket() + "/clusters/one/ca.crt"));
   EXPECT_FALSE(std::filesystem::exists(bucket() + "/ca.crt"));
-  EXPECT_THAT(HttpGet(health, "/metrics").body, HasSubstr("\nnstance_plan_seconds_count "));
+  EXPECT_THAT(HttpGet(health, "/metrics").body, HasSubstr("\nnstance_takeover_seconds_count 1\n"));
   process->Signal(SIGTERM);
   ASSERT_TRUE(RunUntil(loop, [&] { return !process->Running(); }, kSoon));
   EXPECT_EQ(process->exit_code(), 0);

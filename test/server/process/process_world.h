@@ -12,6 +12,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -108,6 +109,7 @@ class DoorStore final : public ObjectStore {
 
 struct ConfigParts {
   int size = 0;
+  std::string provider = R"({"kind": "local"})";
   std::string server = {};  // Members of `server`, each with a comma in front.
   std::string whole = {};   // Members of the file, likewise.
   std::string group = {};   // Members of the group `workers`, likewise.
@@ -126,21 +128,21 @@ class ProcessWorld {
                                            .leader_network = true}}) {}
 
   void Configure(const ConfigParts& parts) {
-    Put("config/a.jsonc",
-        R"({"server": {"cluster_id": "c1", "shard": "a", "provider": {"kind": "local"},
+    Put("config/a.jsonc", R"({"server": {"cluster_id": "c1", "shard": "a", "provider": )" +
+                              parts.provider + R"(,
           "subnet_pools": {"p": ["s1", "s2"]},
           "bind": {"registration_addr": "10.0.0.1:0", "operator_addr": "10.0.0.1:0",
                    "agent_addr": "10.0.0.1:0", "health_addr": "10.0.0.1:0",
                    "election_addr": "10.0.0.1:0"},
           "secrets": {"provider": "object-storage",
                       "encryption_key": {"provider": "env", "source": "KEY"}})" +
-            parts.server + R"(},
+                              parts.server + R"(},
           "tenants": {"prod": {}},
           "templates": {"t": {"kind": "wrk", "arch": "amd64", "instance_type": "small",
             "subnet_pool": "p", "userdata": {"content": "run {{ .Nonce }}"})" +
-            parts.from + R"(}},
+                              parts.from + R"(}},
           "groups": {"default": {"workers": {"template": "t", "size": )" +
-            std::to_string(parts.size) + parts.group + "}}}" + parts.whole + "}");
+                              std::to_string(parts.size) + parts.group + "}}}" + parts.whole + "}");
   }
   void Put(const std::string& key, std::string bytes) {
     bucket.SetByHand(*ObjectKey::Parse(key), std::move(bytes));
@@ -161,17 +163,22 @@ class ProcessWorld {
   sim::SimCacheDisk rows;
 };
 
+struct NodeOptions {
+  std::span<const RpcPolicyRow> policy = RpcPolicy();
+  std::function<OtherCalls()> other_calls = {};
+};
+
 class ServerNode {
  public:
-  ServerNode(ProcessWorld& world, const std::string& name, sim::SimStoreFaults faults = {})
+  ServerNode(ProcessWorld& world, const std::string& name, const NodeOptions& options = {})
       : loop(world.scheduler, ProcessStart()),
-        bare_store(world.bucket, loop, {.process = name, .faults = faults}),
+        bare_store(world.bucket, loop, {.process = name}),
         store(loop, bare_store),
         folder(loop, world.disk, world.scheduler.prng().Next()),
         rows(loop, world.rows),
         random(world.scheduler.prng().Next()),
         http(loop),
-        rpc(world.network, loop, {.process = name}),
+        rpc(world.network, loop, {.process = name, .policy = options.policy}),
         process({.loop = loop,
                  .store = store,
                  .http = http,
@@ -193,7 +200,8 @@ class ServerNode {
                                    -> Result<std::unique_ptr<KeySource>> {
                                  return std::make_unique<FixedKey>(loop);
                                }},
-                 .rows = &rows},
+                 .rows = &rows,
+                 .other_calls = options.other_calls},
                 {.id = name, .shard = *ShardId::Parse("a")},
                 {.ended = [this](int code) { exit_code = code; },
                  .acting =

@@ -215,6 +215,84 @@ TEST_F(ServerProcessTest, TheCacheOnDiskIsFlushedAtTheEnd) {
   EXPECT_EQ(rows.groups[0].size, 2);
 }
 
+// --- Calls that the services do not serve --------------------------------------------------------
+
+const std::vector<RpcPolicyRow>& PolicyWithDebug() {
+  static const std::vector<RpcPolicyRow> kRows = [] {
+    std::vector<RpcPolicyRow> rows(RpcPolicy().begin(), RpcPolicy().end());
+    rows.push_back({.path = "/debug.Service/Ask",
+                    .port = RpcPort::kOperator,
+                    .kind = RpcKind::kUnary,
+                    .caller = RpcCaller::kOperator,
+                    .tenant_rule = RpcTenantRule::kOwn,
+                    .limits = RpcLimitsClass::kOperatorUnary,
+                    .time_limit = Duration::Seconds(10)});
+    return rows;
+  }();
+  return kRows;
+}
+
+// Answers to one question.
+std::optional<Status> Ask(ProcessWorld& world, const RpcAddress& address, const RpcTls& tls) {
+  sim::SimLoop loop(world.scheduler, ProcessStart());
+  sim::SimRpcDialer dialer(world.network, loop, {.process = "client", .policy = PolicyWithDebug()});
+  std::optional<Status> ended;
+  const auto channel = dialer.Dial({.address = address, .tls = tls}, {});
+  channel->Connect();
+  EXPECT_TRUE(world.Until([&] { return channel->state() == RpcChannelState::kReady; }));
+  const auto call = channel->Start("/debug.Service/Ask", {},
+                                   {.end = [&](const RpcEnd& end) { ended = end.status; }});
+  call->Send(RpcMessage::Of(api::Empty{}));
+  EXPECT_TRUE(world.Until([&] { return ended.has_value(); }));
+  return ended;
+}
+
+TEST_F(ServerProcessTest, ACallWithoutAHandlerGoesToOthersBehindTheGateAndEndsWithTheLeadership) {
+  int asked = 0;
+  std::weak_ptr<int> alive;
+  world.Configure({});
+  node = std::make_unique<ServerNode>(
+      world, "s1", NodeOptions{.policy = PolicyWithDebug(), .other_calls = [&]() -> OtherCalls {
+                                 auto held = std::make_shared<int>(0);
+                                 alive = held;
+                                 return [&asked, held](std::unique_ptr<RpcServerCall> call)
+                                            -> std::unique_ptr<RpcServerCall> {
+                                   if (call->info().policy->path != "/debug.Service/Ask")
+                                     return call;
+                                   ++asked;
+                                   call->Send(RpcMessage::Of(api::Empty{}));
+                                   call->Finish({});
+                                   return nullptr;
+                                 };
+                               }});
+  ASSERT_TRUE(world.Until([&] { return node->acting(); }));
+  KeyReader reader(world);
+  const RpcTls tls = reader.Operator(DefaultTenant());
+  const RpcAddress address = node->addresses.at(RpcPort::kOperator);
+  EXPECT_EQ(Ask(world, address, tls), Status());
+  EXPECT_EQ(asked, 1);
+  Deny(world, reader.serial);
+  world.For(Duration::Seconds(12));
+  EXPECT_EQ(Ask(world, address, tls)->error().code, Code::kUnauthenticated);
+  EXPECT_EQ(asked, 1) << "the gate comes first";
+  EXPECT_FALSE(alive.expired());
+  node->process.Stop();
+  ASSERT_TRUE(world.Until([&] { return node->exit_code.has_value(); }));
+  EXPECT_TRUE(alive.expired());
+}
+
+// --- The leader's network ------------------------------------------------------------------------
+
+TEST_F(ServerProcessTest, TheLeadersNetworkIsAssignedBeforeAnythingIsServedAndReleasedAtTheEnd) {
+  const std::string ip = "10.9.9.9";
+  Lead({.provider = R"({"kind": "aws", "region": "r", "zone": "z"})",
+        .server = R"(, "leader_network": {"ip": "10.9.9.9", "interface_id": "eni-1"})"});
+  EXPECT_EQ(world.cloud.LeaderHolder(ip), "s1");
+  node->process.Stop();
+  ASSERT_TRUE(world.Until([&] { return node->exit_code.has_value(); }));
+  EXPECT_EQ(world.cloud.LeaderHolder(ip), "");
+}
+
 // --- What the cluster's leader removes -----------------------------------------------------------
 
 std::string OperatorText(Timestamp expires_at) {
