@@ -13,6 +13,7 @@
 #include "base/result.h"
 #include "bench/server/bench_config.h"
 #include "bench/server/counting_store.h"
+#include "crypto/ed25519.h"
 #include "ports/loop.h"
 #include "ports/provider.h"
 #include "ports/secure_random.h"
