@@ -1,6 +1,7 @@
 // What the parts of a program that count things share.
 #pragma once
 
+#include <concepts>
 #include <string>
 
 #include "base/metrics.h"
@@ -8,9 +9,14 @@
 
 namespace nstance {
 
-// As histograms and gauges have it.
-[[nodiscard]] constexpr double InSeconds(Duration duration) {
+// What histograms and gauges show. Only pages are made of it, never decisions.
+using Shown = double;
+
+[[nodiscard]] constexpr Shown InSeconds(Duration duration) {
   return static_cast<double>(duration.nanoseconds()) / 1e9;
+}
+[[nodiscard]] constexpr Shown Count(std::integral auto number) {
+  return static_cast<double>(number);
 }
 
 // The page shows the family also before its first series.

@@ -238,9 +238,12 @@ TEST(SimRpc, AUnaryCallIsOneFunction) {
   World world;
   std::vector<Result<api::RenewCertificateResponse>> answers;
   const auto ask = [&](std::string id) {
-    return CallUnary(*world.channel, api::kAgentRenewCertificate,
-                     {.message = {.public_key_pem = std::move(id)}, .timeout = Duration::Seconds(10)},
-                     [&](Result<api::RenewCertificateResponse> answer) { answers.push_back(std::move(answer)); });
+    return CallUnary(
+        *world.channel, api::kAgentRenewCertificate,
+        {.message = {.public_key_pem = std::move(id)}, .timeout = Duration::Seconds(10)},
+        [&](Result<api::RenewCertificateResponse> answer) {
+          answers.push_back(std::move(answer));
+        });
   };
   Pending first = ask("a");
   world.handler.reset();

@@ -112,7 +112,8 @@ class LocalProvider final : public Provider {
 
   template <class T>
   [[nodiscard]] Pending Answer(Done<T> done, ProviderResult<T> result);
-  // What is asked of the threads. Questions with the same key, unless it is empty, wait for each other.
+  // What is asked of the threads. Questions with the same key, unless it is empty, wait for each
+  // other.
   struct Question {
     const ProviderCall& call;
     Effect effect;
