@@ -1,5 +1,7 @@
 #include "bin/server_store.h"
 
+#include <bit>
+#include <cstdint>
 #include <utility>
 
 #include "adapters/aws_credentials/aws_credentials.h"
@@ -8,6 +10,7 @@
 #include "adapters/gcp_credentials/gcp_credentials.h"
 #include "adapters/gcs_store/gcs_store.h"
 #include "adapters/s3_store/s3_store.h"
+#include "adapters/secure_random/system_random.h"
 #include "storage/late_store.h"
 #include "storage/prefixed_store.h"
 
@@ -35,27 +38,29 @@ class FileParts final : public ServerStore {
   LateStore store_;
 };
 
-class S3Parts final : public ServerStore {
+// A bucket in a cloud, with the credentials that its store asks for.
+template <class Credentials, class Store>
+class CloudParts final : public ServerStore {
  public:
-  S3Parts(RealLoop& loop, HttpClient& http)
-      : credentials_({.loop = loop, .http = http, .environment = cloud::Environment::OfProcess()}) {
-  }
+  explicit CloudParts(std::unique_ptr<Credentials> credentials)
+      : credentials_(std::move(credentials)) {}
+  [[nodiscard]] Credentials& credentials() { return *credentials_; }
+  void Hold(std::unique_ptr<Store> store) { store_ = std::move(store); }
   [[nodiscard]] ObjectStore& store() override { return *store_; }
   void SetDeadline(Duration deadline) override { store_->set_deadline(deadline); }
-  aws::AwsCredentials credentials_;
-  std::unique_ptr<s3::S3Store> store_;
-};
 
-class GcsParts final : public ServerStore {
- public:
-  GcsParts(RealLoop& loop, HttpClient& http)
-      : credentials_({.loop = loop, .http = http, .environment = cloud::Environment::OfProcess()},
-                     {}) {}
-  [[nodiscard]] ObjectStore& store() override { return *store_; }
-  void SetDeadline(Duration deadline) override { store_->set_deadline(deadline); }
-  gcp::GcpCredentials credentials_;
-  std::unique_ptr<gcs::GcsStore> store_;
+ private:
+  std::unique_ptr<Credentials> credentials_;
+  std::unique_ptr<Store> store_;  // Last: it uses the credentials.
 };
+using S3Parts = CloudParts<aws::AwsCredentials, s3::S3Store>;
+using GcsParts = CloudParts<gcp::GcpCredentials, gcs::GcsStore>;
+
+// Servers that wait together must not try again together.
+Prng Jitter() {
+  SystemRandom random;
+  return Prng(std::bit_cast<std::uint64_t>(random.Array<sizeof(std::uint64_t)>()));
+}
 
 class PrefixedParts final : public ServerStore {
  public:
@@ -74,23 +79,28 @@ Result<std::unique_ptr<ServerStore>> OpenWhole(const StoreAddress& address, Real
   const cloud::Environment environment = cloud::Environment::OfProcess();
   if (address.kind == "file") return std::make_unique<FileParts>(loop, address.bucket);
   if (address.kind == "s3") {
-    auto parts = std::make_unique<S3Parts>(loop, http);
+    auto parts = std::make_unique<S3Parts>(std::make_unique<aws::AwsCredentials>(
+        aws::AwsCredentials::Deps{.loop = loop, .http = http, .environment = environment}));
     ASSIGN_OR_RETURN(
-        parts->store_,
+        auto store,
         s3::S3Store::Make(
-            {.loop = loop, .http = http, .credentials = parts->credentials_, .prng = Prng(1)},
+            {.loop = loop, .http = http, .credentials = parts->credentials(), .prng = Jitter()},
             s3::WithEnvironment(
                 {.bucket = address.bucket, .region = address.region, .endpoint = address.endpoint},
                 environment)));
+    parts->Hold(std::move(store));
     return parts;
   }
-  auto parts = std::make_unique<GcsParts>(loop, http);
+  auto parts = std::make_unique<GcsParts>(std::make_unique<gcp::GcpCredentials>(
+      gcp::GcpCredentials::Deps{.loop = loop, .http = http, .environment = environment},
+      gcp::GcpSettings{}));
   ASSIGN_OR_RETURN(
-      parts->store_,
+      auto store,
       gcs::GcsStore::Make(
-          {.loop = loop, .http = http, .credentials = parts->credentials_, .prng = Prng(1)},
+          {.loop = loop, .http = http, .credentials = parts->credentials(), .prng = Jitter()},
           gcs::WithEnvironment({.bucket = address.bucket, .endpoint = address.endpoint},
                                environment)));
+  parts->Hold(std::move(store));
   return parts;
 }
 

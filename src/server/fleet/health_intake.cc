@@ -26,7 +26,6 @@ bool IsKept(std::string_view text) {
   return text.size() <= kMaxKeptText && std::ranges::none_of(text, [](char c) {
            return static_cast<unsigned char>(c) < 0x20 || c == 0x7f;
          });
->>>>>>> matrix-in
 }
 
 }  // namespace
