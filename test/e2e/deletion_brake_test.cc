@@ -1,6 +1,7 @@
 // The deletion brake as users have it, on real processes: a large step down is carried out at its
 // rate. The judges are the records, and an operator who sees and acknowledges every drain.
 #include <algorithm>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -38,15 +39,17 @@ TEST_F(DeletionBrakeTest, FromThirtyToFiveGoesTenAMinute) {
            {.key = "deletion_brake", .key_position = {}, .value = json::Value::Map({})}}}));
   ASSERT_TRUE(Settles(30)) << Story();
   ASSERT_TRUE(AllReady(30)) << Story();
+  const std::set<std::string> thirty = Registered();
+  const std::size_t known = Records().size();
   client->AcknowledgeDrains();
   ASSERT_TRUE(Resize(5));
   ASSERT_TRUE(Settles(5, Duration::Minutes(4))) << Story();
-  EXPECT_THAT(Records(), SizeIs(30)) << "nobody was made";
+  EXPECT_EQ(Records().size(), known) << "nobody was made";
 
   // As the records have it, in the leader's time.
   std::vector<Timestamp> started;
   for (const auto& [id, record] : Records()) {
-    if (record.phase == InstancePhase::kRegistered) continue;
+    if (record.phase == InstancePhase::kRegistered || !thirty.contains(id)) continue;
     ASSERT_TRUE(record.drain.has_value()) << id;
     EXPECT_TRUE(record.drain->acked_at.has_value()) << id;
     EXPECT_EQ(record.drain->reason, "scale-down");

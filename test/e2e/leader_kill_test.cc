@@ -1,9 +1,5 @@
 // Leaders that are killed while they work, over and over: whatever was under way, the next one
 // finishes it. At the end records and processes match one to one (I-14, I-17).
-#include <cstdint>
-#include <set>
-#include <string>
-
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -30,12 +26,9 @@ TEST_F(LeaderKillTest, ThirtyTimesAtRandomMomentsWhileScalingNothingIsLostOrLeak
                              moment.milliseconds(), size));
     ASSERT_TRUE(Resize(size));
     Wait(moment);
-    leader = cluster->WaitForLeader(kSoon);
-    ASSERT_TRUE(leader.has_value()) << Story();
-    const std::int64_t epoch = cluster->epoch();
-    cluster->server(*leader).Kill();
+    ASSERT_NO_FATAL_FAILURE(KillLeader());
     ASSERT_TRUE(cluster->server(*leader).Start().has_value());
-    ASSERT_TRUE(cluster->WaitForLeader(kSoon, epoch).has_value()) << Story();
+    ASSERT_TRUE(cluster->WaitForLeader(kSoon, cluster->epoch()).has_value()) << Story();
   }
   ASSERT_TRUE(Resize(8));
   ASSERT_TRUE(Settles(8)) << Story();

@@ -95,14 +95,16 @@ Result<api::RegisterClientRequest> OperatorClient::JoinRequest() const {
 Status OperatorClient::JoinOnce(Instant end) {
   ASSIGN_OR_RETURN(const std::string bundle, ReadObject(options_.bucket, "ca.crt"));
   ASSIGN_OR_RETURN(auto roots, crypto::TrustBundleFromPem(bundle));
-  ASSIGN_OR_RETURN(api::RegisterClientRequest request, JoinRequest());
+  if (!join_) {
+    ASSIGN_OR_RETURN(join_, JoinRequest());
+  }
   tls_ = std::make_shared<RpcTlsMaterial>(RpcTlsMaterial{.chain = {}, .key = {}, .roots = roots});
   const std::unique_ptr<RpcChannel> channel = Dial(options_.registration_address);
   RETURN_IF_ERROR(WaitReady(*channel, end));
   std::optional<Result<api::RegisterClientResponse>> answer;
-  const Pending call = CallUnary(
-      *channel, api::kRegisterOperator, {.message = std::move(request), .timeout = kPatience},
-      [&](Result<api::RegisterClientResponse> got) { answer = std::move(got); });
+  const Pending call =
+      CallUnary(*channel, api::kRegisterOperator, {.message = *join_, .timeout = kPatience},
+                [&](Result<api::RegisterClientResponse> got) { answer = std::move(got); });
   Run([&] { return answer.has_value(); }, end);
   if (!answer) return Fail(DeadlineExceeded("registration was not answered"));
   if (!answer->has_value()) return Fail(answer->error());

@@ -112,6 +112,8 @@ class OperatorClient final {
   std::shared_ptr<const crypto::PrivateKey> key_;
   std::shared_ptr<RpcTlsMaterial> tls_ = std::make_shared<RpcTlsMaterial>();
   std::unique_ptr<RpcChannel> channel_;
+  // Always the same: a lost answer is asked for again with the same token.
+  std::optional<api::RegisterClientRequest> join_;
 
   std::map<std::string, Drain> drains_;  // By drain id.
   std::unique_ptr<RpcChannel> watch_channel_;

@@ -189,6 +189,12 @@ std::map<std::string, pid_t> ShardTest::Agents() const {
   return out;
 }
 
+void ShardTest::KillLeader() {
+  leader = cluster->WaitForLeader(kSoon);
+  ASSERT_TRUE(leader.has_value()) << Story();
+  cluster->server(*leader).Kill();
+}
+
 void ShardTest::KillTree(const std::string& id) const {
   for (const InstanceProcess& process : InstanceProcesses(cluster->config().instances_root)) {
     if (process.instance_id == id) ::kill(process.pid, SIGKILL);

@@ -65,6 +65,8 @@ class ShardTest : public testing::Test {
 
   // The agents' processes, by instance.
   [[nodiscard]] std::map<std::string, pid_t> Agents() const;
+  // SIGKILL to whoever leads now, who is `leader` afterwards; its epoch is cluster->epoch().
+  void KillLeader();
   // SIGKILL to the keeper and everything below it.
   void KillTree(const std::string& id) const;
 
