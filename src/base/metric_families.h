@@ -1,6 +1,7 @@
 // What the parts of a program that count things share.
 #pragma once
 
+#include <concepts>
 #include <string>
 
 #include "base/metrics.h"
@@ -8,8 +9,14 @@
 
 namespace nstance {
 
-// As histograms and gauges have it.
-[[nodiscard]] constexpr double InSeconds(Duration duration) {
+// Gauges and histograms hold these. Decisions do not: outside of metrics numbers are exact.
+using MetricValue = double;
+
+template <std::integral T>
+[[nodiscard]] constexpr MetricValue AsMetric(T number) {
+  return static_cast<MetricValue>(number);
+}
+[[nodiscard]] constexpr MetricValue InSeconds(Duration duration) {
   return static_cast<double>(duration.nanoseconds()) / 1e9;
 }
 

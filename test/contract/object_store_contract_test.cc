@@ -1,6 +1,6 @@
 // The suite of object_store_contract.h against the stores that need nothing outside: the file
-// store, with one and with several stores on one directory, the simulated store with all faults off,
-// and a part of one.
+// store, with one and with several stores on one directory, the simulated store with all faults
+// off, and a part of one.
 #include "test/contract/object_store_contract.h"
 
 #include <memory>

@@ -5,8 +5,8 @@
 //
 // A subnet that is wanted is asked about at most every 30 s; one that is awaited is asked about by
 // itself, so that a group that waits for room is planned when there may be some. A provider that
-// cannot tell is left alone for ten minutes. An error is no evidence: the last word holds, and it is
-// asked again after 30 s.
+// cannot tell is left alone for ten minutes. An error is no evidence: the last word holds, and it
+// is asked again after 30 s.
 //
 // Guarantees, each held by a test:
 //   - what the provider cannot tell is not full

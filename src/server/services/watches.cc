@@ -59,7 +59,7 @@ void Watches::Measure(metrics::Registry& gauges) const {
   for (const Kind kind : {Kind::kGroups, Kind::kInstances, Kind::kErrors}) {
     const std::array labels = {KindName(kind)};
     gauges.Gauge(kStreams, labels)
-        .Set(static_cast<double>(std::ranges::count_if(
+        .Set(AsMetric(std::ranges::count_if(
             streams_, [kind](const auto& at) { return at.second.kind == kind; })));
   }
   std::set<std::pair<std::string_view, std::string_view>> serials;

@@ -1,6 +1,6 @@
 // The cache on disk beside the fleet: it follows the table, and whatever becomes of it between two
-// leaders (lost, damaged, years old, of another cluster) the second one comes to the same state from
-// the store alone.
+// leaders (lost, damaged, years old, of another cluster) the second one comes to the same state
+// from the store alone.
 #include "server/fleet/fleet_cache.h"
 
 #include <functional>

@@ -1,5 +1,5 @@
-// Subnets with room and without: who is full by the provider's word gets nothing, and is filled when
-// there is room again.
+// Subnets with room and without: who is full by the provider's word gets nothing, and is filled
+// when there is room again.
 #include <map>
 #include <string>
 

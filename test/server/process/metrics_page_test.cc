@@ -1,5 +1,5 @@
-// The `/metrics` page of a whole server: every row of server.md 15 that belongs to what is built, in
-// the text format that Prometheus reads, before the first leadership and after.
+// The `/metrics` page of a whole server: every row of server.md 15 that belongs to what is built,
+// in the text format that Prometheus reads, before the first leadership and after.
 #include <map>
 #include <set>
 #include <string>
