@@ -9,14 +9,15 @@
 
 namespace nstance {
 
-// What histograms and gauges show. Only pages are made of it, never decisions.
-using Shown = double;
+// Gauges and histograms hold these. Decisions do not: outside of metrics numbers are exact.
+using MetricValue = double;
 
-[[nodiscard]] constexpr Shown InSeconds(Duration duration) {
-  return static_cast<double>(duration.nanoseconds()) / 1e9;
+template <std::integral T>
+[[nodiscard]] constexpr MetricValue AsMetric(T number) {
+  return static_cast<MetricValue>(number);
 }
-[[nodiscard]] constexpr Shown Count(std::integral auto number) {
-  return static_cast<double>(number);
+[[nodiscard]] constexpr MetricValue InSeconds(Duration duration) {
+  return static_cast<double>(duration.nanoseconds()) / 1e9;
 }
 
 // The page shows the family also before its first series.

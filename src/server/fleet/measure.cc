@@ -120,9 +120,9 @@ void Fleet::Engine::Measure(metrics::Registry& gauges) const {
     SetBrake(gauges, tenant, "ordered", budget.ordered);
   }
   gauges.Gauge(Plain("journal_intents", "Intents that are open."), {})
-      .Set(Count(deps_.journal.journal().intents.size()));
+      .Set(AsMetric(deps_.journal.journal().intents.size()));
   gauges.Gauge(Plain("sweep_orphans", "Instances of the last listing that no record knows."), {})
-      .Set(Count(orphans_seen_));
+      .Set(AsMetric(orphans_seen_));
   if (swept_at_) {
     gauges.Gauge(Plain("sweep_age_seconds", "Since the last listing that was used."), {})
         .Set(InSeconds(deps_.loop.Now() - *swept_at_));

@@ -24,11 +24,12 @@ Family Named(std::string_view name, std::string_view help,
   return {.name = name, .help = help, .labels = std::move(labels), .buckets = {}};
 }
 
-void Set(metrics::Registry& gauges, const Family& family, Shown value) {
+void Set(metrics::Registry& gauges, const Family& family, MetricValue value) {
   gauges.Gauge(family, {}).Set(value);
 }
 
-void Set(metrics::Registry& gauges, const Family& family, std::string_view label, Shown value) {
+void Set(metrics::Registry& gauges, const Family& family, std::string_view label,
+         MetricValue value) {
   const std::array labels = {label};
   gauges.Gauge(family, labels).Set(value);
 }
@@ -127,7 +128,7 @@ void ServerProcess::Measure(metrics::Registry& gauges) const {
   Set(gauges, leader, "cluster",
       cluster_elector_ != nullptr && cluster_elector_->machine().MayStart(now, {}) ? 1 : 0);
   Set(gauges, Named("leader_epoch", "Of this leadership; 0 while standing by."),
-      acting ? Count(leader_->epoch()) : 0);
+      acting ? AsMetric(leader_->epoch()) : 0);
   const bool holds = elector_ != nullptr && elector_->machine().MayStart(now, {});
   Set(gauges, Named("lease_remaining_seconds", "Until this leader steps down unless it renews."),
       holds ? InSeconds(elector_->machine().deadline() - now) : 0);

@@ -59,7 +59,7 @@ void Watches::Measure(metrics::Registry& gauges) const {
   for (const Kind kind : {Kind::kGroups, Kind::kInstances, Kind::kErrors}) {
     const std::array labels = {KindName(kind)};
     gauges.Gauge(kStreams, labels)
-        .Set(Count(std::ranges::count_if(
+        .Set(AsMetric(std::ranges::count_if(
             streams_, [kind](const auto& at) { return at.second.kind == kind; })));
   }
   std::set<std::pair<std::string_view, std::string_view>> serials;
@@ -134,11 +134,7 @@ void Watches::OnDrained(std::uint64_t number) {
   Stream& stream = at->second;
   stream.full = false;
   while (!stream.full && !stream.waiting.empty()) {
-    const RpcSend sent = stream.call->Send(stream.waiting.front().first);
-    if (sent == RpcSend::kTooLarge) {
-      return End(number, Fail(ResourceExhausted("an event is above 4 MiB")));
-    }
-    stream.full = sent != RpcSend::kTaken;
+    stream.full = stream.call->Send(stream.waiting.front().first) != RpcSend::kTaken;
     stream.waiting_bytes -= stream.waiting.front().second;
     stream.waiting.pop_front();
   }
