@@ -134,7 +134,11 @@ void Watches::OnDrained(std::uint64_t number) {
   Stream& stream = at->second;
   stream.full = false;
   while (!stream.full && !stream.waiting.empty()) {
-    stream.full = stream.call->Send(stream.waiting.front().first) != RpcSend::kTaken;
+    const RpcSend sent = stream.call->Send(stream.waiting.front().first);
+    if (sent == RpcSend::kTooLarge) {
+      return End(number, Fail(ResourceExhausted("an event is above 4 MiB")));
+    }
+    stream.full = sent != RpcSend::kTaken;
     stream.waiting_bytes -= stream.waiting.front().second;
     stream.waiting.pop_front();
   }
