@@ -1,7 +1,7 @@
 // Every method of the contract, called by everybody, about everything (security.md 5.1).
 //
-// Methods come from the proto's descriptors, so a new one without a row here fails. What is expected
-// is told twice: by ExpectedOf(), which follows the policy table and the rules of the gate, and by
+// Methods come from the proto's descriptors, so a new one without a row here fails. What is
+// expected is told twice: by ExpectedOf(), which follows the policy table and the gate, and by
 // rpc_matrix_expected.tsv, which people read in reviews; the two must agree cell by cell, and so
 // must the answers of the real services. A call that is refused changes nothing: neither an object
 // of the bucket nor a machine of the cloud.
