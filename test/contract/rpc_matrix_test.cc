@@ -1,10 +1,10 @@
 // Every method of the contract, called by everybody, about everything (security.md 5.1).
 //
 // Methods come from the proto's descriptors, so a new one without a row here fails. What is
-// expected is told twice: by ExpectedOf(), which follows the policy table and the rules of the
-// gate, and by rpc_matrix_expected.tsv, which people read in reviews; the two must agree cell by
-// cell, and so must the answers of the real services. A call that is refused changes nothing:
-// neither an object of the bucket nor a machine of the cloud.
+// expected is told twice: by ExpectedOf(), which follows the policy table and the gate, and by
+// rpc_matrix_expected.tsv, which people read in reviews; the two must agree cell by cell, and so
+// must the answers of the real services. A call that is refused changes nothing: neither an object
+// of the bucket nor a machine of the cloud.
 //
 //   HS  refused in the handshake     UA  UNAUTHENTICATED     PD  PERMISSION_DENIED
 //   NF  NOT_FOUND                    UI  UNIMPLEMENTED       OK  answered, or a stream that stays
@@ -210,9 +210,9 @@ class MatrixWorld : public ServicesWorld {
                        .expires_at = now() + Duration::Hours(48)};
     };
     DenyList list = {.entries = {entry(denied_agent), entry(denied_operator)}};
-    for (const std::string& identity : {denied_instance.id.text(), denied_name.text()}) {
+    for (const std::string& name : {denied_instance.id.text(), denied_name.text()}) {
       list.entries.push_back({.tenant = kProd,
-                              .identity = identity,
+                              .identity = name,
                               .reason = "test",
                               .denied_at = now(),
                               .expires_at = now() + Duration::Hours(48)});
@@ -352,7 +352,7 @@ RpcMessage UpsertMessage(const MatrixWorld& world, Who who, Target target) {
 }
 
 // One entry per method; the test fails for a method that has none.
-std::map<std::string, MethodCase> Cases() {
+std::map<std::string, MethodCase> MakeCases() {
   const std::string r = "/nstance.v1.RegistrationService/";
   const std::string g = "/nstance.v1.AgentService/";
   const std::string o = "/nstance.v1.OperatorService/";
@@ -401,6 +401,11 @@ std::map<std::string, MethodCase> Cases() {
       {o + "WatchGroups", {none, Plain<api::Empty>()}},
       {o + "WatchInstances", {none, Plain<api::Empty>()}},
   };
+}
+
+const std::map<std::string, MethodCase>& Cases() {
+  static const std::map<std::string, MethodCase> cases = MakeCases();
+  return cases;
 }
 
 // --- What is expected ----------------------------------------------------------------------------
@@ -490,7 +495,7 @@ Matrix ReadExpected() {
 
 TEST(RpcMatrix, EveryMethodHasACaseARowForEveryTargetAndACellForEveryCaller) {
   const Matrix expected = ReadExpected();
-  const std::map<std::string, MethodCase> cases = Cases();
+  const std::map<std::string, MethodCase>& cases = Cases();
   std::size_t rows = 0;
   for (const std::string& path : MethodsOfTheProto()) {
     const RpcPolicyRow* policy = FindRpcPolicy(RpcPolicy(), path);
