@@ -17,9 +17,28 @@ function(_nstance_archive name file)
     IMPORTED_LOCATION "${NSTANCE_ARCHIVE_${name}}" INTERFACE_LINK_LIBRARIES "${arg_DEPS}")
 endfunction()
 
+# Replaces an archive by a copy without unwind tables. For libraries in C that no exception passes
+# through: half a megabyte of a static program, and nobody would read them.
+function(_nstance_without_unwind_tables name)
+  get_filename_component(file "${NSTANCE_ARCHIVE_${name}}" NAME)
+  set(copy "${PROJECT_BINARY_DIR}/archives/${file}")
+  if(NOT "${NSTANCE_ARCHIVE_${name}}" IS_NEWER_THAN "${copy}")
+    set(made 0)
+  else()
+    file(MAKE_DIRECTORY "${PROJECT_BINARY_DIR}/archives")
+    execute_process(COMMAND "${CMAKE_OBJCOPY}" --remove-section=.eh_frame
+                            "${NSTANCE_ARCHIVE_${name}}" "${copy}" RESULT_VARIABLE made)
+  endif()
+  if(made EQUAL 0)
+    set_target_properties(nstance_static_${name} PROPERTIES IMPORTED_LOCATION "${copy}")
+  endif()
+endfunction()
+
 if(NSTANCE_HARDEN)
   _nstance_archive(crypto libcrypto.a)
   _nstance_archive(ssl libssl.a DEPS nstance_static_crypto)
+  _nstance_without_unwind_tables(crypto)
+  _nstance_without_unwind_tables(ssl)
   _nstance_archive(z libz.a)
   _nstance_archive(nghttp2 libnghttp2.a)
   _nstance_archive(cares libcares.a)
