@@ -60,7 +60,7 @@ void ClusterSweep::NextKind() {
 }
 
 void ClusterSweep::List() {
-  constexpr auto prefix = [](Kind kind) {
+  const auto prefix = [](Kind kind) {
     if (kind == Kind::kNonces) return "operator-nonce/";
     return kind == Kind::kOperators ? "operator/" : "certlog/";
   };

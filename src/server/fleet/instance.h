@@ -57,19 +57,20 @@ struct Instance {
   TenantId tenant;
   GroupKey group;
   bool on_demand = false;
+  bool corrupt = false;           // There is a record that does not read.
+  bool deletion_started = false;  // The brake has let it go; or the record is deleting.
+  bool told_for_good = false;     // DrainView::told_for_good.
+  bool revoking = false;          // The drain is closed; the record is about to say so.
+  bool was_ready = false;  // Healthy at some time of this leadership, or registered before it.
+  fleet::HealthState health_state = fleet::HealthState::kUnknown;  // As last judged.
 
   std::optional<StoredRecord> stored = std::nullopt;  // Empty: only intended.
-  bool corrupt = false;                               // There is a record that does not read.
 
   std::optional<OpenIntent> create = std::nullopt;
   std::optional<OpenIntent> drain = std::nullopt;
   std::optional<OpenIntent> deletion = std::nullopt;
-  bool deletion_started = false;  // The brake has let it go; or the record is deleting.
-  bool told_for_good = false;     // DrainView::told_for_good.
-  bool revoking = false;          // The drain is closed; the record is about to say so.
 
   std::string subnet = {};  // Where it is, or is to be.
-  bool was_ready = false;   // Healthy at some time of this leadership, or registered before it.
 
   // On the monotonic clock of this process.
   Instant created_at = {};
@@ -79,7 +80,6 @@ struct Instance {
 
   fleet::LookLog looks = {};
   fleet::HealthFacts health = {};
-  fleet::HealthState health_state = fleet::HealthState::kUnknown;  // As last judged.
   std::optional<ReportFacts> report = std::nullopt;
   std::optional<Instant> noticed_at = std::nullopt;  // When the termination notice came.
   std::optional<CachedReport> cached_report = std::nullopt;
