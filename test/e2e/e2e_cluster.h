@@ -9,8 +9,8 @@
 //
 // When it goes, the servers are killed first and then every process of the instances: those whose
 // environment says NSTANCE_LOCAL_ID and that work below this cluster's own folder. Should the test
-// itself be killed, a small process that waits for that does the same. NSTANCE_E2E_KEEP=folder keeps
-// a copy of the bucket, the instances' folders and the logs there, for a look at a failure.
+// itself be killed, a small process that waits for that does the same. NSTANCE_E2E_KEEP=folder
+// keeps a copy of the bucket, the instances' folders and the logs, for a look at a failure.
 #pragma once
 
 #include <cstddef>
