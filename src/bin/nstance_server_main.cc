@@ -76,6 +76,47 @@ config::HostAddresses PrimaryAddresses() {
   return {.ipv4 = std::move(names.ipv4), .ipv6 = std::move(names.ipv6)};
 }
 
+// What the running server tells its program.
+struct Listener {
+  const ServerCommandLine& line;
+  const log::Logger& log;
+  RealLoop& loop;
+  grpc::SocketRpcServer& rpc;
+  ServerStore& store;
+  HealthPages& pages;
+  AddressesFile addresses;
+  int exit_code = 0;
+
+  void ShowHealth() {
+    addresses.SetHealth({.host = pages.address().host, .port = pages.address().port});
+    log.Info("serving health pages",
+             {{"host", pages.address().host}, {"port", pages.address().port}});
+  }
+
+  void Follow(const config::Config& config) {
+    store.SetDeadline(config.server.store_timeout);
+    if (line.bind.health_addr || config.server.bind.health_addr == pages.asked()) return;
+    const Status moved = pages.Follow(config.server.bind.health_addr);
+    if (!moved) log.Error("the health listener cannot move", {{"error", moved.error()}});
+    ShowHealth();
+  }
+
+  ServerProcess::Owner Owner() {
+    return {.ended =
+                [this](int code) {
+                  exit_code = code;
+                  loop.Stop();
+                },
+            .acting =
+                [this](std::int64_t epoch, const std::map<RpcPort, RpcAddress>& open) {
+                  const Status written = addresses.Write(epoch, open);
+                  if (!written) log.Error("addresses file", {{"error", written.error()}});
+                },
+            .more_metrics = [this](auto done) { return rpc.TakeMetrics(std::move(done)); },
+            .configured = [this](const config::Config& config) { Follow(config); }};
+  }
+};
+
 int Run(const ServerCommandLine& line) {
   StreamLogSink sink({.descriptor = STDOUT_FILENO,
                       .format = line.text_logs ? LogFormat::kText : LogFormat::kJson,
@@ -100,69 +141,49 @@ int Run(const ServerCommandLine& line) {
                              .policy = tables->policy,
                              .logger = log.For("rpc"),
                              .io_threads = line.io_threads});
-  int exit_code = 0;
-  AddressesFile addresses(line.addresses_file);
   ServerFactoryParts made(loop, http, *ShardId::Parse(line.shard));
   std::unique_ptr<ServerProcess> server;
   HealthPages pages(loop, [&](const HttpQuestion& question, HttpReply reply) {
     server->Page(question, std::move(reply));
   });
-  const auto show_health = [&] {
-    addresses.SetHealth({.host = pages.address().host, .port = pages.address().port});
-    log.Info("serving health pages",
-             {{"host", pages.address().host}, {"port", pages.address().port}});
-  };
-  const auto follow = [&](const config::Config& config) {
-    (*parts)->SetDeadline(config.server.store_timeout);
-    if (line.bind.health_addr || config.server.bind.health_addr == pages.asked()) return;
-    const Status moved = pages.Follow(config.server.bind.health_addr);
-    if (!moved) log.Error("the health listener cannot move", {{"error", moved.error()}});
-    show_health();
-  };
+  Listener listener{.line = line,
+                    .log = log,
+                    .loop = loop,
+                    .rpc = rpc,
+                    .store = **parts,
+                    .pages = pages,
+                    .addresses = AddressesFile(line.addresses_file)};
   std::function<OtherCalls()> reflection;
   if (line.debug) reflection = [&] { return MakeReflection(tables->policy); };
-  server = std::make_unique<ServerProcess>(
-      ServerProcess::Deps{.loop = loop,
-                          .store = (*parts)->store(),
-                          .http = http,
-                          .cache = folder,
-                          .random = random,
-                          .metrics = registry,
-                          .probe = probe,
-                          .log = log,
-                          .rpc = rpc,
-                          .factories = made.Factories(),
-                          .rows = &rows,
-                          .stopwatch = ReadStopwatch,
-                          .other_calls = reflection},
-      ServerSettings{.id = line.id,
-                     .shard = *ShardId::Parse(line.shard),
-                     .bind = line.bind,
-                     .advertise = line.advertise,
-                     .advertise_host = line.advertise_host,
-                     .host = PrimaryAddresses()},
-      ServerProcess::Owner{
-          .ended =
-              [&](int code) {
-                exit_code = code;
-                loop.Stop();
-              },
-          .acting =
-              [&](std::int64_t epoch, const std::map<RpcPort, RpcAddress>& open) {
-                const Status written = addresses.Write(epoch, open);
-                if (!written) log.Error("addresses file", {{"error", written.error()}});
-              },
-          .more_metrics = [&](auto done) { return rpc.TakeMetrics(std::move(done)); },
-          .configured = follow});
+  server = std::make_unique<ServerProcess>(ServerProcess::Deps{.loop = loop,
+                                                               .store = (*parts)->store(),
+                                                               .http = http,
+                                                               .cache = folder,
+                                                               .random = random,
+                                                               .metrics = registry,
+                                                               .probe = probe,
+                                                               .log = log,
+                                                               .rpc = rpc,
+                                                               .factories = made.Factories(),
+                                                               .rows = &rows,
+                                                               .stopwatch = ReadStopwatch,
+                                                               .other_calls = reflection},
+                                           ServerSettings{.id = line.id,
+                                                          .shard = *ShardId::Parse(line.shard),
+                                                          .bind = line.bind,
+                                                          .advertise = line.advertise,
+                                                          .advertise_host = line.advertise_host,
+                                                          .host = PrimaryAddresses()},
+                                           listener.Owner());
   if (const Status open = pages.Open(FirstHealthAddress(line)); !open) {
     return Fail("health listener: " + open.error().message);
   }
-  show_health();
+  listener.ShowHealth();
   stop = [&server] { server->Stop(); };
   server->Start();
   loop.Run();
-  log.Info("ended", {{"exit_code", exit_code}});
-  return exit_code;
+  log.Info("ended", {{"exit_code", listener.exit_code}});
+  return listener.exit_code;
 }
 
 int Main(std::span<char*> arguments) {

@@ -12,6 +12,7 @@ namespace nstance {
 namespace {
 
 constexpr std::size_t kTokenIdBytes = 16;
+constexpr Duration kLeaseRetry = Duration::Milliseconds(200);
 
 // A tombstone for an id that never got a record: it stands in the way of a late write.
 InstanceRecord Tombstone(const NewInstance& instance, Timestamp now, const Error& why) {
@@ -195,9 +196,10 @@ void CreationRun::Ready() {
 // --- The provider --------------------------------------------------------------------------------
 
 void CreationRun::Call() {
+  // Between two renewals this may be so for a moment; for longer only at the leadership's end.
   if (!engine_.MayStart(engine_.options().send_timeout)) {
-    return Do(machine_.Called(Input(), std::unexpected(ProviderError{
-                                           .error = Unavailable("the lease is about to end")})));
+    call_ = engine_.loop().CallAfter(kLeaseRetry, [this] { Call(); });
+    return;
   }
   ProviderCreate request = std::move(*request_);
   request_.reset();
