@@ -1,5 +1,5 @@
-// CodecOf: the codec of one message, made from its pair of conversions (convert.h), for the tables of
-// this folder. Whoever uses it includes the generated header of the message.
+// CodecOf: the codec of one message, made from its pair of conversions (convert.h), for the tables
+// of this folder. Whoever uses it includes the generated header of the message.
 #pragma once
 
 #include <span>
