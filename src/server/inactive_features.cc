@@ -50,6 +50,7 @@ void AddFiles(const config::Config& config, Lines& lines) {
 void AddGroup(const std::string& place, const config::GroupLayer& group, Lines& lines) {
   if (!group.load_balancers.empty()) {
     std::vector<std::string> names;
+    names.reserve(group.load_balancers.size());
     for (const config::LoadBalancerKey& key : group.load_balancers) names.push_back(key.text());
     Add(lines, place + ".load_balancers",
         fmt::format("instances are not registered with {}", fmt::join(names, ", ")));
