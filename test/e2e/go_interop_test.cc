@@ -99,7 +99,9 @@ class GoAtOurServerTest : public testing::Test {
     for (const auto& entry : fs::directory_iterator(
              fs::path(cluster->bucket()) / "instance" / cluster->config().shard, none)) {
       Result<json::Value> record = json::Parse(ReadAll(entry.path()));
-      if (record.has_value()) out[TextOf(*record, "instance_id")] = *std::move(record);
+      if (!record.has_value()) continue;
+      std::string id = TextOf(*record, "instance_id");
+      out.insert_or_assign(std::move(id), *std::move(record));
     }
     return out;
   }
