@@ -92,8 +92,9 @@ void ShardLeader::OnJournalHead(const Result<ObjectHead>& head) {
   if (head.has_value()) return StartJournal(EpochEvidence::kNone);
   if (head.error().code != Code::kNotFound) return FailWith(head.error().Under("journal"));
   evidence_ = std::make_unique<RecordReader>(
-      deps_.loop, deps_.store, options_.shard, [this](Result<std::vector<ReadRecord>> records) {
-        if (!records.has_value()) return FailWith(std::move(records).error());
+      deps_.loop, deps_.store, options_.shard,
+      [this](const Result<std::vector<ReadRecord>>& records) {
+        if (!records.has_value()) return FailWith(records.error());
         const bool some = std::ranges::any_of(*records, [](const ReadRecord& read) {
           return !read.stored.has_value() || read.stored->record.epoch > 0;
         });
