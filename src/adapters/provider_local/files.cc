@@ -52,6 +52,11 @@ Result<std::vector<std::string>> SomeNames(int folder, std::size_t most) {
   }
 }
 
+// Should this fail, the step that needs it fails too, and says why.
+void AllowOwner(int folder, const std::string& name) {
+  [[maybe_unused]] const int done = ::fchmodat(folder, name.c_str(), S_IRWXU, 0);
+}
+
 // Empties folders that all stand in one top folder: what lies deeper is moved up first.
 class TreeRemover final {
  public:
@@ -78,7 +83,7 @@ class TreeRemover final {
   [[nodiscard]] Result<Descriptor> OpenOwned(const std::string& name) const {
     Descriptor folder(::openat(top_, name.c_str(), kFolderFlags));
     if (!folder.is_open() && errno == EACCES) {
-      (void)::fchmodat(top_, name.c_str(), S_IRWXU, 0);
+      AllowOwner(top_, name);
       folder = Descriptor(::openat(top_, name.c_str(), kFolderFlags));
     }
     if (!folder.is_open()) return Fail(SystemError(errno, fmt::format("opening {}", name)));
@@ -106,7 +111,7 @@ class TreeRemover final {
       return Fail(SystemError(errno, fmt::format("removing {}", name)));
     }
     // Moving a folder changes its `..`, which needs the right to write to it.
-    (void)::fchmodat(folder, name.c_str(), S_IRWXU, 0);
+    AllowOwner(folder, name);
     std::string moved = fmt::format("{}{}", kMoved, ++moves_);
     while (::renameat(folder, name.c_str(), top_, moved.c_str()) != 0) {
       if (errno != ENOTEMPTY && errno != EEXIST && errno != ENOTDIR) {
@@ -235,7 +240,7 @@ Result<std::vector<std::string>> NamesIn(int folder) {
 Status RemoveTree(int parent, const std::string& name) {
   auto top = OpenFolder(parent, name);
   if (!top && top.error().code == Code::kPermissionDenied) {
-    (void)::fchmodat(parent, name.c_str(), S_IRWXU, 0);
+    AllowOwner(parent, name);
     top = OpenFolder(parent, name);
   }
   if (!top && top.error().code == Code::kNotFound) return {};
