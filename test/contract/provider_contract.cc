@@ -5,12 +5,12 @@
 
 #include <fmt/core.h>
 
+#include "test/support/process_entropy.h"
+
 namespace nstance::test {
 
 InstanceId ProviderContractTest::NewId() {
-  Puidv7Generator::Entropy entropy{};
-  entropy.fill(++made_);
-  return ids_.Next("wrk", Timestamp::FromUnix(1'760'000'000), entropy);
+  return ids_.Next("wrk", Timestamp::FromUnix(1'760'000'000), ProcessEntropy(++made_));
 }
 
 void ProviderContractTest::Settle() {

@@ -29,6 +29,7 @@
 #include "test/adapters/provider_local/local_world.h"
 #include "test/support/loop_runner.h"
 #include "test/support/process.h"
+#include "test/support/process_entropy.h"
 
 namespace nstance::test {
 namespace {
@@ -92,9 +93,7 @@ class Child final {
 class LocalKillTest : public testing::Test {
  public:
   InstanceId NewId() {
-    Puidv7Generator::Entropy entropy{};
-    entropy.fill(++made_);
-    return ids_.Next("wrk", Timestamp::FromUnix(1'760'000'000), entropy);
+    return ids_.Next("wrk", Timestamp::FromUnix(1'760'000'000), ProcessEntropy(++made_));
   }
   [[nodiscard]] std::string starts() const { return (world_.path() / "starts").string(); }
   [[nodiscard]] std::string root() const { return world_.root().string(); }

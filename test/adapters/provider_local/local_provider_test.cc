@@ -28,6 +28,7 @@
 #include "base/text.h"
 #include "test/adapters/provider_local/local_world.h"
 #include "test/support/loop_runner.h"
+#include "test/support/process_entropy.h"
 
 namespace nstance::test {
 namespace {
@@ -53,9 +54,7 @@ class LocalProviderTest : public testing::Test {
   void SetUp() override { provider_ = world_.Open(); }
 
   InstanceId NewId() {
-    Puidv7Generator::Entropy entropy{};
-    entropy.fill(++made_);
-    return ids_.Next("wrk", Timestamp::FromUnix(1'760'000'000), entropy);
+    return ids_.Next("wrk", Timestamp::FromUnix(1'760'000'000), ProcessEntropy(++made_));
   }
   ProviderCall Call(Duration patience = Duration::Seconds(60)) {
     return {.epoch = 1, .deadline = world_.loop().Now() + patience};
