@@ -35,7 +35,13 @@ Status HealthPages::Open(const config::Address& address) {
 
 Status HealthPages::Follow(const config::Address& address) {
   if (address == asked_ || address.port == 0 || asked_.port == 0) return {};
-  return Open(address);
+  if (address.port != asked_.port) return Open(address);
+  // Another host of the same port, which only one of the two can have.
+  const config::Address old = asked_;
+  server_.reset();
+  Status moved = Open(address);
+  if (!moved) RETURN_IF_ERROR(Open(old));
+  return moved;
 }
 
 }  // namespace nstance

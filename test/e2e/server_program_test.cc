@@ -168,6 +168,20 @@ TEST_F(ServerProgramTest, TheHealthPagesFollowTheConfiguration) {
   EXPECT_NE(HttpGet(first, "/healthz").status, 200);
 }
 
+TEST_F(ServerProgramTest, TheHealthPagesMoveWithinTheirPort) {
+  const int port = FreePort();
+  const std::string everywhere = fmt::format("0.0.0.0:{}", port);
+  const std::string here = fmt::format("127.0.0.1:{}", port);
+  SetHealth(everywhere);
+  Write("cache/config.jsonc", config.ToText());
+  SetHealth(here);
+  Start();
+  ASSERT_TRUE(UntilStatus(here, "/healthz", 200)) << process->OutputTail();
+  Store(config.ToText());
+  ASSERT_TRUE(UntilStatus(here, "/leader/health", 200)) << process->OutputTail();
+  EXPECT_THAT(process->OutputTail(), HasSubstr(R"("host":"127.0.0.1")"));
+}
+
 TEST_F(ServerProgramTest, ABucketMayComeLateAndTheCacheMayBeRubbish) {
   Write("cache/db/nstance.db", std::string(5'000, 'x'));
   std::filesystem::remove_all(bucket());
