@@ -37,7 +37,7 @@ peers: setup ## install the real programs that tests run against, into a cache o
 	@tools/peers
 
 demo demo-down: ## (not built yet) a running cluster on this machine, and its removal
-	@echo "make $@: the demo needs nstance-server, nstance-agent and nstance-admin, which are not built yet" >&2
+	@echo "make $@: the demo needs commands of nstance-admin that are not built yet; docs/server.md starts a server by hand" >&2
 	@exit 1
 
 lint: build/dev/build.ninja ## formatting, layers, banned calls, clang-tidy, shell scripts
@@ -46,9 +46,10 @@ lint: build/dev/build.ninja ## formatting, layers, banned calls, clang-tidy, she
 format: setup ## format all sources in place
 	@tools/format
 
-bench: build/release/build.ninja ## build and run the benchmarks
+# MODE=--quick proves in three minutes that everything works; MODE=--full is load.md's and takes hours.
+bench: build/release/build.ninja ## build and run the benchmarks; ratios to the Go baseline at the end
 	cmake --build --preset release -j $(JOBS) --target benchmarks
-	@tools/bench
+	@tools/bench $(MODE)
 
 coverage: build/coverage/build.ninja ## run the tests with gcov and write build/coverage/report/
 	cmake --build --preset coverage -j $(JOBS)

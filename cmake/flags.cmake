@@ -57,7 +57,9 @@ if(NSTANCE_COVERAGE)
 endif()
 if(NSTANCE_HARDEN)
   add_compile_options(-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=3 -D_GLIBCXX_ASSERTIONS
-                      -fstack-protector-strong -fstack-clash-protection)
+                      -fstack-protector-strong -fstack-clash-protection
+                      # What a static program does not use is left out of it by the linker.
+                      -ffunction-sections -fdata-sections)
   if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|amd64")
     add_compile_options(-fcf-protection=full)
   endif()

@@ -5,8 +5,9 @@
 #     other modules, LIBRARIES outside libraries. It also links `<name>_closure`: the whole archive
 #     with nothing but what is declared here, so that an undeclared dependency is a link error.
 #     Without SOURCES the module is headers only.
-#   nstance_program(NAME SOURCES x_main.cc DEPS ...)
-#     A program that is shipped. In the release preset it lands in build/bin/.
+#   nstance_program(NAME SOURCES x_main.cc DEPS ... [STATIC])
+#     A program that is shipped. In the release preset it lands in build/bin/; with STATIC as one file
+#     that needs nothing else of the machine than its kernel (cmake/static_libraries.cmake).
 #   nstance_test(NAME SOURCES x_test.cc DEPS ... LABELS unit)
 #     One GoogleTest binary and one CTest entry. tools/run_tests reads its JSON for the counts.
 #     The label `tsan` makes it run under ThreadSanitizer too.
@@ -32,6 +33,7 @@ endfunction()
 
 function(nstance_module name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;DEPS;LIBRARIES")
+  nstance_outside(arg_LIBRARIES ${arg_LIBRARIES})
   _nstance_target_name("${name}" target)
   if(NOT arg_SOURCES)
     add_library(${target} INTERFACE)
@@ -63,13 +65,22 @@ add_custom_target(benchmarks)
 add_custom_target(fuzzers)
 
 function(nstance_program name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;DEPS;LIBRARIES")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "STATIC" "" "SOURCES;DEPS;LIBRARIES")
+  nstance_outside(arg_LIBRARIES ${arg_LIBRARIES})
   add_executable(${name} ${arg_SOURCES})
   _nstance_link(${name} PRIVATE ${arg_DEPS})
   target_link_libraries(${name} PRIVATE ${arg_LIBRARIES})
   if(NSTANCE_HARDEN)
     set_target_properties(${name} PROPERTIES
                           RUNTIME_OUTPUT_DIRECTORY "${PROJECT_SOURCE_DIR}/build/bin")
+    if(arg_STATIC)
+      set_target_properties(${name} PROPERTIES NSTANCE_STATIC ON)
+      # CMake's own -pie would come last and win over -static-pie.
+      set_property(TARGET ${name} PROPERTY POSITION_INDEPENDENT_CODE)
+      target_compile_options(${name} PRIVATE -fPIE)
+      target_link_options(${name} PRIVATE -static-pie -Wl,--gc-sections
+                          -Wl,-z,pack-relative-relocs)
+    endif()
   endif()
   add_dependencies(programs ${name})
 endfunction()

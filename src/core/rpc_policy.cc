@@ -87,6 +87,12 @@ constexpr RpcPolicyRow WatchWithFeatures(std::string_view path) {
   return row;
 }
 
+// Written, and not offered yet: UNIMPLEMENTED for those whom the row admits.
+constexpr RpcPolicyRow Later(RpcPolicyRow row) {
+  row.offer = RpcOffer::kNotOffered;
+  return row;
+}
+
 constexpr auto kNone = RpcSubjectRule::kNone;
 constexpr auto kGroup = RpcSubjectRule::kGroup;
 constexpr auto kInstance = RpcSubjectRule::kInstance;
@@ -96,24 +102,24 @@ constexpr std::array kRows = {
     Agent("/nstance.v1.AgentService/ReceiveKeyRequests", RpcKind::kServerStream),
     Agent("/nstance.v1.AgentService/RenewCertificate", RpcKind::kUnary),
     Agent("/nstance.v1.AgentService/SubmitHealthReport", RpcKind::kClientStream),
-    Agent("/nstance.v1.AgentService/SubmitPublicKeys", RpcKind::kUnary),
+    Later(Agent("/nstance.v1.AgentService/SubmitPublicKeys", RpcKind::kUnary)),
     Operator("/nstance.v1.OperatorService/AcknowledgeDrained", kInstance),
-    Claim("/nstance.v1.OperatorService/ClaimInstance"),
+    Later(Claim("/nstance.v1.OperatorService/ClaimInstance")),
     Operator("/nstance.v1.OperatorService/CreateInstance", kGroup),
     Operator("/nstance.v1.OperatorService/DeleteGroup", kGroup),
     Operator("/nstance.v1.OperatorService/DeleteInstance", kInstance),
-    Operator("/nstance.v1.OperatorService/Explain", kNone),
+    Later(Operator("/nstance.v1.OperatorService/Explain", kNone)),
     Operator("/nstance.v1.OperatorService/GetConfigStatus", kNone),
     Operator("/nstance.v1.OperatorService/GetInstanceStatus", kInstance),
     Operator("/nstance.v1.OperatorService/ListGroups", kNone),
     Operator("/nstance.v1.OperatorService/ListInstances", kNone),
-    Operator("/nstance.v1.OperatorService/Plan", kNone),
+    Later(Operator("/nstance.v1.OperatorService/Plan", kNone)),
     Operator("/nstance.v1.OperatorService/RefreshConfig", kNone),
-    Operator("/nstance.v1.OperatorService/ReleaseInstance", kInstance),
+    Later(Operator("/nstance.v1.OperatorService/ReleaseInstance", kInstance)),
     OperatorRenewal("/nstance.v1.OperatorService/RenewCertificate"),
     Operator("/nstance.v1.OperatorService/UpsertGroup", kGroup),
     Watch("/nstance.v1.OperatorService/WatchErrors"),
-    Watch("/nstance.v1.OperatorService/WatchEvents"),
+    Later(Watch("/nstance.v1.OperatorService/WatchEvents")),
     Watch("/nstance.v1.OperatorService/WatchGroups"),
     WatchWithFeatures("/nstance.v1.OperatorService/WatchInstances"),
     AgentRegistration("/nstance.v1.RegistrationService/RegisterAgent"),

@@ -294,6 +294,18 @@ Result<RegistrationClaims> VerifyRegistrationToken(std::string_view token,
   return *std::move(claims);
 }
 
+Result<RegistrationClaims> ReadUnverifiedToken(std::string_view token, TokenKind kind) {
+  if (token.size() > kMaxTokenBytes) {
+    return Fail(ResourceExhausted(fmt::format("token is above {} bytes", kMaxTokenBytes)));
+  }
+  ASSIGN_OR_RETURN(const Segments segments, Split(token));
+  ASSIGN_OR_RETURN(const Bytes header, AsBadToken(Base64UrlDecode(segments.header), "header"));
+  RETURN_IF_ERROR(CheckHeader(header));
+  ASSIGN_OR_RETURN(const Bytes payload, AsBadToken(Base64UrlDecode(segments.claims), "claims"));
+  ASSIGN_OR_RETURN(const json::Value claims, ParseObject(payload, "claims"));
+  return ReadClaims(claims, kind);
+}
+
 std::string TokenSha256Hex(std::string_view token) { return Sha256Hex(AsBytes(token)); }
 
 Signature SignJoinProof(const PrivateKey& key, std::string_view token, const ClusterId& cluster) {

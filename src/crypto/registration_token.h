@@ -77,6 +77,11 @@ struct TokenExpectation {
 [[nodiscard]] Result<RegistrationClaims> VerifyRegistrationToken(
     std::string_view token, const TokenExpectation& expectation);
 
+// What a token says, for its holder, who has no key to verify it: shape, header and well-formed
+// claims of that kind, without signature and times. Never for a decision about somebody else.
+[[nodiscard]] Result<RegistrationClaims> ReadUnverifiedToken(std::string_view token,
+                                                             TokenKind kind);
+
 // Hex SHA-256 of the whole token text: all that is ever stored of it.
 [[nodiscard]] std::string TokenSha256Hex(std::string_view token);
 

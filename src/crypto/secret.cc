@@ -69,12 +69,12 @@ void Wipe(Bytes& bytes) {
   bytes.clear();
 }
 
-void InitSecureHeap() {
+void InitSecureHeap(std::size_t bytes) {
   if (CRYPTO_secure_malloc_initialized() != 0) return;
   constexpr std::size_t kSmallestBlock = 32;
   // 0 is failure; 2 is success without a lock or guard page, which is the best effort meant here.
-  const int result = CRYPTO_secure_malloc_init(kSecureHeapBytes, kSmallestBlock);
-  CHECK(result != 0, "no memory for the secure heap of {} bytes", kSecureHeapBytes);
+  const int result = CRYPTO_secure_malloc_init(bytes, kSmallestBlock);
+  CHECK(result != 0, "no memory for the secure heap of {} bytes", bytes);
 }
 
 }  // namespace nstance::crypto

@@ -59,9 +59,11 @@ void Wipe(Bytes& bytes);
 // as the process may lock. Every main calls it before the first key is made; a second call does
 // nothing.
 //
-// The heap has a fixed size, kSecureHeapBytes, and OpenSSL does not fall back when it is full. It
-// also holds one 32-byte key per open TLS connection, so the size is for 100,000 connections.
+// The heap has a fixed size, a power of two, and OpenSSL does not fall back when it is full. It
+// also holds one 32-byte key per open TLS connection: the usual size is for 100,000 connections. An
+// agent, which has one or two, takes the small one, because all of it stays resident.
 inline constexpr std::size_t kSecureHeapBytes = std::size_t{4} * 1024 * 1024;
-void InitSecureHeap();
+inline constexpr std::size_t kSmallSecureHeapBytes = std::size_t{64} * 1024;
+void InitSecureHeap(std::size_t bytes = kSecureHeapBytes);
 
 }  // namespace nstance::crypto

@@ -40,6 +40,8 @@ struct Object {
   ObjectVersion version;
   // The store's clock when it answered (the `Date` of HTTP); empty where there is none.
   std::optional<Timestamp> store_time = std::nullopt;
+  // When these bytes were written, by the store's clock; empty where it does not tell. For people.
+  std::optional<Timestamp> modified_at = std::nullopt;
 };
 
 struct ObjectHead {

@@ -162,6 +162,17 @@ std::shared_ptr<SimWire> SimNetwork::Dial(const std::string& process, const RpcA
   return wire;
 }
 
+namespace {
+
+// Of the port that the method belongs to (wire.md 1.1).
+std::size_t RequestLimit(std::string_view path) {
+  const RpcPolicyRow* row = FindRpcPolicy(RpcPolicy(), path);
+  if (row == nullptr || row->port == RpcPort::kOperator) return kMaxRpcMessageBytes;
+  return std::size_t{row->port == RpcPort::kAgent ? 256U : 64U} * 1024;
+}
+
+}  // namespace
+
 std::optional<Result<RpcMessage>> SimNetwork::Carry(std::string_view path, Direction direction,
                                                     RpcMessage message) const {
   const RpcMethod* method = FindRpcMethod(options_.methods, path);
@@ -170,6 +181,9 @@ std::optional<Result<RpcMessage>> SimNetwork::Carry(std::string_view path, Direc
       direction == Direction::kRequest ? method->request : method->response;
   const RpcMessage::Encoded bytes = EncodeShared(codec, message);
   if (bytes->size() > kMaxRpcMessageBytes) return std::nullopt;
+  if (direction == Direction::kRequest && bytes->size() > RequestLimit(path)) {
+    return Result<RpcMessage>(Fail(ResourceExhausted("the message is larger than the port takes")));
+  }
   return codec.decode(*bytes, {});
 }
 

@@ -167,6 +167,7 @@ ObjectVersion SimBucket::Apply(Write write) {
   if (write.method != SimMethod::kDelete) {
     next.object =
         Object{.bytes = std::move(write.bytes), .version = {fmt::format("v{}", ++versions_)}};
+    if (options_.wall_start) next.object->modified_at = *options_.wall_start + now.since_zero();
   } else if (present == nullptr) {
     return {};
   }

@@ -3,6 +3,7 @@
 #include <optional>
 #include <variant>
 
+#include "base/metric_families.h"
 #include "base/overloaded.h"
 
 namespace nstance {
@@ -24,7 +25,45 @@ JournalMachine::WriteAnswer ToAnswer(Result<ObjectVersion> result) {
   return std::move(result->text);
 }
 
+const metrics::Family& Commits() {
+  static const metrics::Family kFamily = {.name = "journal_commits_total",
+                                          .help = "Writes of the journal that the store took.",
+                                          .labels = {},
+                                          .buckets = {}};
+  return kFamily;
+}
+
+const metrics::Family& CommitSeconds() {
+  static const metrics::Family kFamily = {
+      .name = "journal_commit_seconds",
+      .help = "Time of one write of the journal.",
+      .labels = {},
+      .buckets = {0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5}};
+  return kFamily;
+}
+
+const metrics::Family& JournalBytes() {
+  static const metrics::Family kFamily = {.name = "journal_bytes",
+                                          .help = "Size of the journal as last written.",
+                                          .labels = {},
+                                          .buckets = {}};
+  return kFamily;
+}
+
 }  // namespace
+
+void JournalWriter::Declare(metrics::Snapshot& page) {
+  nstance::Declare(page, Commits(), metrics::Kind::kCounter);
+  nstance::Declare(page, CommitSeconds(), metrics::Kind::kHistogram);
+  nstance::Declare(page, JournalBytes(), metrics::Kind::kGauge);
+}
+
+void JournalWriter::Count(std::size_t bytes, Instant begun) {
+  if (deps_.metrics == nullptr) return;
+  deps_.metrics->Counter(Commits(), {}).Add();
+  deps_.metrics->Histogram(CommitSeconds(), {}).Observe(InSeconds(deps_.loop.Now() - begun));
+  deps_.metrics->Gauge(JournalBytes(), {}).Set(static_cast<double>(bytes));
+}
 
 JournalMachine::Input JournalWriter::Input() {
   const bool open = owner_.may_start(options_.store_timeout);
@@ -51,7 +90,10 @@ void JournalWriter::Write(JournalStep::Write& write) {
   if (write.expected_version) {
     request.condition = IfVersion{ObjectVersion{std::move(*write.expected_version)}};
   }
-  call_ = deps_.store.Put(std::move(request), [this](Result<ObjectVersion> result) {
+  const std::size_t bytes = request.bytes.size();
+  const Instant begun = deps_.loop.Now();
+  call_ = deps_.store.Put(std::move(request), [this, bytes, begun](Result<ObjectVersion> result) {
+    if (result.has_value()) Count(bytes, begun);
     Do(machine_.OnWrite(ToAnswer(std::move(result)), Input()));
   });
 }

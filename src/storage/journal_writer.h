@@ -19,6 +19,7 @@
 //   - destroying the writer leaves no timer and no callback
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -26,6 +27,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/metrics.h"
 #include "core/journal_machine.h"
 #include "core/object_key.h"
 #include "ports/loop.h"
@@ -41,6 +43,8 @@ class JournalWriter final {
     Loop& loop;
     ObjectStore& store;
     SecureRandom& random;
+    // journal_commits_total, journal_commit_seconds, journal_bytes; null: nothing is counted.
+    metrics::Registry* metrics = nullptr;
   };
   struct Owner {
     std::move_only_function<void(std::int64_t epoch)> took_over;
@@ -63,6 +67,8 @@ class JournalWriter final {
   JournalWriter(const JournalWriter&) = delete;
   JournalWriter& operator=(const JournalWriter&) = delete;
   ~JournalWriter() = default;
+
+  static void Declare(metrics::Snapshot& page);
 
   void Start() { Do(machine_.Start(Input())); }
 
@@ -88,6 +94,7 @@ class JournalWriter final {
   void Do(JournalStep step);
   void Read();
   void Write(JournalStep::Write& write);
+  void Count(std::size_t bytes, Instant begun);
   void Tell(JournalStep& step);
 
   Deps deps_;

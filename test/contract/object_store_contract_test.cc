@@ -1,6 +1,6 @@
 // The suite of object_store_contract.h against the stores that need nothing outside: the file
-// store, with one and with several stores on one directory, and the simulated store with all faults
-// off.
+// store, with one and with several stores on one directory, the simulated store with all faults
+// off, and a part of one.
 #include "test/contract/object_store_contract.h"
 
 #include <memory>
@@ -10,6 +10,8 @@
 
 #include "adapters/file_store/file_store.h"
 #include "sim/sim_object_store.h"
+#include "storage/late_store.h"
+#include "storage/prefixed_store.h"
 #include "test/support/temp_dir.h"
 
 namespace nstance::test {
@@ -69,9 +71,34 @@ Result<std::unique_ptr<StoreUnderTest>> MakeSimStores(const sim::SimPersonality&
   return std::make_unique<SimStoresUnderTest>(personality);
 }
 
+// A part of a simulated bucket, seen through two of its ways, one of which is opened late.
+class PartsUnderTest final : public StoreUnderTest {
+ public:
+  Loop& loop() override { return loop_; }
+  std::vector<ObjectStore*> stores() override { return {&first_part_, &second_part_}; }
+  bool RunUntil(const std::function<bool()>& done) override {
+    return scheduler_.RunUntilTrue(done, Duration::Minutes(1));
+  }
+
+ private:
+  sim::SimScheduler scheduler_{7};
+  sim::SimBucket bucket_{scheduler_, {}};
+  sim::SimLoop loop_{scheduler_, Timestamp()};
+  sim::SimObjectStore first_{bucket_, loop_, {.process = "first"}};
+  LateStore second_{loop_, [this]() -> Result<std::unique_ptr<ObjectStore>> {
+                      return std::make_unique<sim::SimObjectStore>(
+                          bucket_, loop_, sim::SimObjectStore::Options{.process = "second"});
+                    }};
+  PrefixedStore first_part_{loop_, first_, "clusters/one/"};
+  PrefixedStore second_part_{loop_, second_, "clusters/one/"};
+};
+
+Result<std::unique_ptr<StoreUnderTest>> MakeParts() { return std::make_unique<PartsUnderTest>(); }
+
 INSTANTIATE_TEST_SUITE_P(
     Stores, ObjectStoreContractTest,
-    testing::Values(StoreKind{.name = "File", .make = &MakeFileStores<1>},
+    testing::Values(StoreKind{.name = "Part", .make = &MakeParts},
+                    StoreKind{.name = "File", .make = &MakeFileStores<1>},
                     StoreKind{.name = "FileTwice", .make = &MakeFileStores<2>},
                     StoreKind{.name = "Simulated", .make = [] { return MakeSimStores({}); }},
                     StoreKind{.name = "SimulatedErrorForALostRace",

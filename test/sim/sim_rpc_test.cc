@@ -236,16 +236,19 @@ TEST(SimRpc, TheThirdConnectionOfAnAgentClosesItsFirst) {
 
 TEST(SimRpc, AUnaryCallIsOneFunction) {
   World world;
-  std::vector<Result<api::Empty>> answers;
+  std::vector<Result<api::RenewCertificateResponse>> answers;
   const auto ask = [&](std::string id) {
-    return CallUnary(*world.channel, api::kSubmitPublicKeys,
-                     {.message = {.instance_id = std::move(id)}, .timeout = Duration::Seconds(10)},
-                     [&](Result<api::Empty> answer) { answers.push_back(std::move(answer)); });
+    return CallUnary(
+        *world.channel, api::kAgentRenewCertificate,
+        {.message = {.public_key_pem = std::move(id)}, .timeout = Duration::Seconds(10)},
+        [&](Result<api::RenewCertificateResponse> answer) {
+          answers.push_back(std::move(answer));
+        });
   };
   Pending first = ask("a");
   world.handler.reset();
   ASSERT_TRUE(world.Run([&] { return world.handler != nullptr; }));
-  world.handler->Send(RpcMessage::Of(api::Empty()));
+  world.handler->Send(RpcMessage::Of(api::RenewCertificateResponse()));
   world.handler->Finish({});
   ASSERT_TRUE(world.Run([&] { return answers.size() == 1; }));
   EXPECT_TRUE(answers[0]);

@@ -125,9 +125,14 @@ BackgroundProcess::~BackgroundProcess() {
   while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) continue;
 }
 
-bool BackgroundProcess::Running() {
-  if (!ended_) ended_ = ::waitpid(pid_, nullptr, WNOHANG) == pid_;
-  return !ended_;
+bool BackgroundProcess::Running() { return !exit_code().has_value(); }
+
+std::optional<int> BackgroundProcess::exit_code() {
+  int status = 0;
+  if (!exit_code_.has_value() && ::waitpid(pid_, &status, WNOHANG) == pid_) {
+    exit_code_ = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+  }
+  return exit_code_;
 }
 
 void BackgroundProcess::Signal(int number) const { ::kill(-pid_, number); }

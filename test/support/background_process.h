@@ -7,7 +7,9 @@
 #include <sys/types.h>
 
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 
 #include "base/result.h"
 #include "test/support/process.h"
@@ -27,6 +29,8 @@ class BackgroundProcess final {
   [[nodiscard]] pid_t pid() const { return pid_; }
   // False once it has ended by itself.
   [[nodiscard]] bool Running();
+  // As shells tell it (128 + n when signal n ended it); empty while it runs.
+  [[nodiscard]] std::optional<int> exit_code();
   // To the program and what it started: SIGSTOP, SIGCONT, SIGTERM, SIGKILL.
   void Signal(int number) const;
   // The end of what it wrote, for messages.
@@ -38,7 +42,7 @@ class BackgroundProcess final {
 
   pid_t pid_;
   std::string output_file_;
-  bool ended_ = false;
+  std::optional<int> exit_code_;
 };
 
 // A TCP port of 127.0.0.1 that was free a moment ago, for programs that do not choose one

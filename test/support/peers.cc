@@ -88,4 +88,18 @@ Result<std::string> BuildGoPeer(std::string_view name) {
   return program;
 }
 
+Result<std::string> BuildGoProgram(std::string_view module, std::string_view program) {
+  ASSIGN_OR_RETURN(const ProcessOutput output,
+                   RunProcess({.argv = {fmt::format("{}/tools/go_program", NSTANCE_SOURCE_DIR),
+                                        std::string(module), std::string(program)},
+                               .deadline = Duration::Minutes(10)}));
+  constexpr int kCannotBeBuiltHere = 77;
+  if (output.exit_code == kCannotBeBuiltHere) return Fail(NotFound(output.err));
+  if (output.exit_code != 0) {
+    return Fail(
+        FailedPrecondition(fmt::format("{} of {}: {}", program, module, output.ToString())));
+  }
+  return output.out.substr(0, output.out.find('\n'));
+}
+
 }  // namespace nstance::test

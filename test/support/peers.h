@@ -22,7 +22,23 @@ namespace nstance::test {
 // peer at the same time do not disturb each other.
 [[nodiscard]] Result<std::string> BuildGoPeer(std::string_view name);
 
+// Builds a program of a Go module that speaks the wire contract (tools/go_program), for example
+// BuildGoProgram("test/go_peers", "go-agent"), unless it is in the cache, and returns its path. Its
+// modules may come from the network the first time. kNotFound is the reason to skip.
+[[nodiscard]] Result<std::string> BuildGoProgram(std::string_view module, std::string_view program);
+
 }  // namespace nstance::test
+
+// The same for a program of a Go module of this tree.
+#define NSTANCE_GO_PROGRAM_OR_SKIP(variable, module, program)                         \
+  const ::nstance::Result<std::string> variable##_result =                            \
+      ::nstance::test::BuildGoProgram(module, program);                               \
+  if (!variable##_result.has_value() &&                                               \
+      variable##_result.error().code == ::nstance::Code::kNotFound) {                 \
+    GTEST_SKIP() << variable##_result.error().message;                                \
+  }                                                                                   \
+  ASSERT_TRUE(variable##_result.has_value()) << variable##_result.error().ToString(); \
+  const std::string& variable = *variable##_result
 
 // Sets `variable` to the path of a built Go peer; skips the test without Go, fails it when the peer
 // does not build.

@@ -20,7 +20,10 @@ FAKE_TIDY = """#!/bin/sh
 if [ "$1" = --version ]; then cat {folder}/version; exit 0; fi
 for last; do :; done
 basename "$last" >> {folder}/checked
-if grep -q BAD "$last"; then echo "$last:1: error: bad"; exit 1; fi
+if grep -q BAD "$last"; then
+  grep -n BAD "$last" | sed "s|:.*|:1: error: bad|; s|^|$last:|"
+  exit 1
+fi
 """
 
 
@@ -65,7 +68,8 @@ class Tidy(unittest.TestCase):
         (self.folder / "checked").write_text("")
         done = subprocess.run(
             [sys.executable, self.root / "tools/tidy", *arguments], capture_output=True, text=True,
-            env={**os.environ, "PATH": f"{self.folder}:{os.environ['PATH']}"})
+            env={**os.environ, "PATH": f"{self.folder}:{os.environ['PATH']}",
+                 "XDG_CACHE_HOME": str(self.folder / "cache")})
         return (done.returncode, sorted((self.folder / "checked").read_text().split()),
                 done.stdout + done.stderr)
 
@@ -101,10 +105,31 @@ class Tidy(unittest.TestCase):
         for _ in range(2):
             status, _, output = self.tidy()
             self.assertEqual(status, 1)
-            self.assertIn("src/base/b.cc:1: error: bad\n", output)
+            self.assertIn("src/base/b.cc:1:1: error: bad\n", output)
         self.assertEqual(self.tidy()[1], ["b.cc"])
         self.write("src/base/b.cc", "")
         self.assertEqual(self.tidy()[:2], (0, ["b.cc"]))
+
+    def test_files_without_a_name_in_common_are_checked_as_one_text(self):
+        body = "namespace {\nint %s() { return 1; }\n}  // namespace\n"
+        for name in ("one", "two", "three"):
+            self.write(f"src/base/{name}.cc", body % name.capitalize())
+        self.write("src/base/other.cc", body % "One")
+        self.assertEqual(self.tidy()[:2], (0, ["a_test.cc", "b.cc", "batch.cc", "other.cc"]))
+        self.assertEqual(self.tidy()[:2], (0, []))
+        # A finding is looked at in its own file, and the others are clean.
+        self.write("src/base/one.cc", "\nBAD")
+        self.write("src/base/two.cc", "\n")
+        status, checked, output = self.tidy()
+        self.assertEqual((status, checked), (1, ["batch.cc", "one.cc"]))
+        self.assertIn("src/base/one.cc:2:1: error: bad\n", output)
+        self.assertEqual(self.tidy()[1], ["one.cc"])
+
+    def test_another_tree_with_the_same_content_is_known(self):
+        self.tidy()
+        self.root = self.root.rename(self.folder / "moved")
+        self.command("")
+        self.assertEqual(self.tidy()[:2], (0, []))
 
     def test_one_file_can_be_named(self):
         self.assertEqual(self.tidy(str(self.root / "src/base/a.cc"))[:2], (0, ["a.cc"]))

@@ -321,7 +321,10 @@ Result<Object> FileBucket::Read(const Place& place) const {
   if (!S_ISREG(about.st_mode)) return Fail(NotFound("no object " + place.key));
   ASSIGN_OR_RETURN(std::string bytes, ReadAll(file.number(), place.key));
   ObjectVersion version{Md5(bytes)};
-  return Object{.bytes = std::move(bytes), .version = std::move(version)};
+  const auto fraction = static_cast<std::int32_t>(about.st_mtim.tv_nsec);
+  return Object{.bytes = std::move(bytes),
+                .version = std::move(version),
+                .modified_at = Timestamp::FromUnix(about.st_mtim.tv_sec, fraction)};
 }
 
 Result<FileBucket::Temporary> FileBucket::WriteTemporary(const Place& place,

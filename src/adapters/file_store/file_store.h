@@ -50,6 +50,9 @@ class FileStore final : public ObjectStore {
   [[nodiscard]] Pending PutUnconditionally(ObjectKey key, std::string bytes,
                                            Done<ObjectVersion> done) override;
 
+  // Of calls that begin from now on.
+  void set_deadline(Duration deadline) { deadline_ = deadline; }
+
  private:
   enum class Effect : std::uint8_t { kRead, kWrite };
   struct Desk;  // Who waits for an answer; only touched on the loop.
@@ -66,7 +69,7 @@ class FileStore final : public ObjectStore {
   void SetDeadline(std::uint64_t id, Effect effect);
 
   Loop& loop_;
-  const Duration deadline_;
+  Duration deadline_;
   std::unique_ptr<FileBucket> bucket_;
   std::shared_ptr<Desk> desk_;
   std::unique_ptr<WorkerPool> pool_;  // Last: its threads use all of the above.

@@ -132,9 +132,12 @@ Result<Object> ParseGet(const HttpResponse& answer) {
     return Fail(Unavailable("the bytes do not have the digest that the store told"));
   }
   const std::string* date = answer.Header("date");
-  return Object{.bytes = answer.body,
-                .version = *std::move(generation),
-                .store_time = date == nullptr ? std::nullopt : cloud::ParseHttpDate(*date)};
+  const std::string* modified = answer.Header("last-modified");
+  return Object{
+      .bytes = answer.body,
+      .version = *std::move(generation),
+      .store_time = date == nullptr ? std::nullopt : cloud::ParseHttpDate(*date),
+      .modified_at = modified == nullptr ? std::nullopt : cloud::ParseHttpDate(*modified)};
 }
 
 Result<ObjectHead> ParseHead(const HttpResponse& answer) {

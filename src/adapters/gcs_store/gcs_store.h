@@ -50,6 +50,9 @@ class GcsStore final : public ObjectStore {
   [[nodiscard]] Pending PutUnconditionally(ObjectKey key, std::string bytes,
                                            Done<ObjectVersion> done) override;
 
+  // Of calls that begin from now on.
+  void set_deadline(Duration deadline) { deadline_ = deadline; }
+
  private:
   GcsStore(Deps deps, const GcsOptions& options, GcsAddress address);
 
@@ -68,7 +71,7 @@ class GcsStore final : public ObjectStore {
 
   Deps deps_;
   GcsAddress address_;
-  const Duration deadline_;
+  Duration deadline_;
   std::unique_ptr<cloud::RequestAuthorizer> authorizer_;
 };
 

@@ -34,8 +34,14 @@ namespace nstance::grpc {
 
 using ConnectionId = std::uint64_t;
 
+// Lets the process open as many descriptors as the system allows: service managers start programs
+// with a soft limit of about a thousand, and every connection needs one. Before the server is made.
+void RaiseDescriptorLimit();
+// 90 % of what the process may open.
+[[nodiscard]] std::size_t ConnectionsOfProcess();
+
 struct AdmissionLimits {
-  std::size_t connections = 16'384;  // Of the process.
+  std::size_t connections = ConnectionsOfProcess();
   std::size_t registration_connections = 1'024;
   std::size_t registration_per_address = 32;
   std::size_t agent_connections = 2;      // Per CN.
@@ -46,9 +52,6 @@ struct AdmissionLimits {
   // Limits per address do not apply to loopback: with some providers all agents share one address.
   enum class Loopback : std::uint8_t { kLimited, kExempt } loopback = Loopback::kLimited;
 };
-
-// 90 % of what the process may open.
-[[nodiscard]] std::size_t ConnectionsOfProcess();
 
 // The part of an address that counts: IPv4 whole, IPv6 its /64. Text in, text out.
 [[nodiscard]] std::string AddressKey(std::string_view host);

@@ -7,6 +7,17 @@
 #include "nstance/v1/operator.pb.h"
 
 namespace nstance::rpc_codec {
+
+api::InstancePhase ReadPhase(int in) {
+  if (!v1::InstancePhase_IsValid(in)) return api::InstancePhase::kUnknown;
+  return static_cast<api::InstancePhase>(in);
+}
+
+v1::InstancePhase WritePhase(api::InstancePhase in) {
+  if (in == api::InstancePhase::kUnknown) return v1::INSTANCE_PHASE_UNSPECIFIED;
+  return static_cast<v1::InstancePhase>(in);
+}
+
 void Read(const v1::InstanceConfig& in, api::InstanceConfig& out, ReadContext& /*context*/) {
   out.group = in.group();
   out.template_name = in.template_();

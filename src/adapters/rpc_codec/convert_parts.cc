@@ -6,7 +6,6 @@
 #include <google/protobuf/timestamp.pb.h>
 
 #include "base/text.h"
-#include "nstance/v1/operator.pb.h"
 
 namespace nstance::rpc_codec {
 namespace {
@@ -69,16 +68,6 @@ std::string BadLength(std::string_view field) {
   return fmt::format(
       "{}: not a valid length of time (at most 10,000 years, seconds and nanoseconds of one sign)",
       field);
-}
-
-api::InstancePhase ReadPhase(int in) {
-  if (!v1::InstancePhase_IsValid(in)) return api::InstancePhase::kUnknown;
-  return static_cast<api::InstancePhase>(in);
-}
-
-v1::InstancePhase WritePhase(api::InstancePhase in) {
-  if (in == api::InstancePhase::kUnknown) return v1::INSTANCE_PHASE_UNSPECIFIED;
-  return static_cast<v1::InstancePhase>(in);
 }
 
 void Read(const google::protobuf::Empty& /*in*/, api::Empty& /*out*/, ReadContext& /*context*/) {}

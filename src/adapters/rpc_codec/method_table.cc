@@ -1,21 +1,11 @@
 #include "adapters/rpc_codec/method_table.h"
 
-#include <algorithm>
 #include <array>
-#include <memory>
-#include <utility>
 
-#include <fmt/core.h>
-#include <google/protobuf/arena.h>
 #include <google/protobuf/descriptor.h>
 #include <google/protobuf/empty.pb.h>
-#include <google/protobuf/io/coded_stream.h>
-#include <google/protobuf/io/zero_copy_stream_impl_lite.h>
-#include <google/protobuf/message.h>
 
-#include "adapters/rpc_codec/convert.h"
-#include "adapters/rpc_codec/wire_shape.h"
-#include "base/check.h"
+#include "adapters/rpc_codec/codec_of.h"
 #include "nstance/v1/agent.pb.h"
 #include "nstance/v1/common.pb.h"
 #include "nstance/v1/operator.pb.h"
@@ -24,81 +14,8 @@
 namespace nstance::rpc_codec {
 namespace {
 
-namespace pb = google::protobuf;
-
-// Most messages fit into the first block, which the thread keeps.
-constexpr std::size_t kFirstBlockBytes = std::size_t{32} * 1024;
-
-pb::ArenaOptions WithFirstBlock() {
-  thread_local const auto block = std::make_unique<std::array<char, kFirstBlockBytes>>();
-  pb::ArenaOptions options;
-  options.initial_block = block->data();
-  options.initial_block_size = block->size();
-  return options;
-}
-
-// The parts of decoding and encoding that are the same for all types.
-Status ParseInto(std::string_view bytes, pb::Message& message, const InputSource& source) {
-  pb::io::CodedInputStream in(reinterpret_cast<const std::uint8_t*>(bytes.data()),
-                              static_cast<int>(bytes.size()));
-  in.SetRecursionLimit(kMaxMessageDepth);
-  if (message.ParseFromCodedStream(&in) && in.ConsumedEntireMessage()) return {};
-  source.Bad("message");
-  return Fail(InvalidArgument(fmt::format("bytes are no {}", message.GetDescriptor()->name())));
-}
-
-Error Unsound(const std::string& problem, const InputSource& source) {
-  source.Bad("message");
-  return InvalidArgument(problem);
-}
-
-std::string Serialize(const pb::Message& message) {
-  std::string bytes;
-  {
-    pb::io::StringOutputStream stream(&bytes);
-    pb::io::CodedOutputStream out(&stream);
-    out.SetSerializationDeterministic(true);
-    CHECK(message.SerializeToCodedStream(&out), "{}", message.GetDescriptor()->full_name());
-  }
-  return bytes;
-}
-
-template <class Struct, class Proto>
-Result<RpcMessage> Decode(std::string_view bytes, const InputSource& source) {
-  static const WireShape shape(*Proto::descriptor());
-  RETURN_IF_ERROR(shape.Check(bytes, source));
-  pb::Arena arena(WithFirstBlock());
-  auto& in = *pb::Arena::CreateMessage<Proto>(&arena);
-  RETURN_IF_ERROR(ParseInto(bytes, in, source));
-  Struct out;
-  ReadContext context;
-  Read(in, out, context);
-  if (!context.problem().empty()) return Fail(Unsound(context.problem(), source));
-  RpcMessage message = RpcMessage::Of(std::move(out));
-  // The struct is about as large as the message that it was made from; texts are counted apart.
-  message.SetWeight(bytes.size() + arena.SpaceUsed());
-  return message;
-}
-
-template <class Struct, class Proto>
-std::string Encode(const RpcMessage& message) {
-  const Struct* in = message.As<Struct>();
-  CHECK(in != nullptr, "message is no {}", Proto::descriptor()->full_name());
-  pb::Arena arena(WithFirstBlock());
-  auto& out = *pb::Arena::CreateMessage<Proto>(&arena);
-  WriteContext context;
-  Write(*in, out, context);
-  return Serialize(out);
-}
-
-template <class Struct, class Proto>
-constexpr NamedCodec CodecOf(std::string_view name) {
-  return {.name = name,
-          .codec = {.decode = &Decode<Struct, Proto>, .encode = &Encode<Struct, Proto>}};
-}
-
 constexpr std::array kCodecs = {
-    CodecOf<api::Empty, pb::Empty>("google.protobuf.Empty"),
+    CodecOf<api::Empty, google::protobuf::Empty>("google.protobuf.Empty"),
     CodecOf<api::ClaimInstanceRequest, v1::ClaimInstanceRequest>("nstance.v1.ClaimInstanceRequest"),
     CodecOf<api::ClaimInstanceResponse, v1::ClaimInstanceResponse>(
         "nstance.v1.ClaimInstanceResponse"),
@@ -152,41 +69,15 @@ constexpr std::array kCodecs = {
     CodecOf<api::WatchEventsRequest, v1::WatchEventsRequest>("nstance.v1.WatchEventsRequest"),
 };
 
-RpcKind KindOf(const pb::MethodDescriptor& method) {
-  if (method.client_streaming()) {
-    return method.server_streaming() ? RpcKind::kBidirectional : RpcKind::kClientStream;
-  }
-  return method.server_streaming() ? RpcKind::kServerStream : RpcKind::kUnary;
-}
-
-const RpcMessageCodec& CodecNamed(const pb::Descriptor& type) {
-  const auto* found = std::ranges::find(kCodecs, type.full_name(), &NamedCodec::name);
-  CHECK(found != kCodecs.end(), "no codec for {}", type.full_name());
-  return found->codec;
-}
-
-void AppendMethods(const pb::FileDescriptor& file, std::vector<RpcMethod>& methods) {
-  for (int s = 0; s < file.service_count(); ++s) {
-    const pb::ServiceDescriptor& service = *file.service(s);
-    for (int m = 0; m < service.method_count(); ++m) {
-      const pb::MethodDescriptor& method = *service.method(m);
-      methods.push_back({.path = fmt::format("/{}/{}", service.full_name(), method.name()),
-                         .kind = KindOf(method),
-                         .request = CodecNamed(*method.input_type()),
-                         .response = CodecNamed(*method.output_type())});
-    }
-  }
-}
-
 }  // namespace
 
 std::span<const NamedCodec> MessageCodecs() { return kCodecs; }
 
 Result<std::vector<RpcMethod>> MakeMethodTable(std::span<const RpcPolicyRow> policy) {
   std::vector<RpcMethod> methods;
-  AppendMethods(*v1::RegisterClientRequest::descriptor()->file(), methods);
-  AppendMethods(*v1::HealthReportRequest::descriptor()->file(), methods);
-  AppendMethods(*v1::GroupStatus::descriptor()->file(), methods);
+  AppendMethods(*v1::RegisterClientRequest::descriptor()->file(), kCodecs, methods);
+  AppendMethods(*v1::HealthReportRequest::descriptor()->file(), kCodecs, methods);
+  AppendMethods(*v1::GroupStatus::descriptor()->file(), kCodecs, methods);
   std::vector<RpcMethodFact> facts;
   facts.reserve(methods.size());
   for (const RpcMethod& method : methods) {

@@ -23,6 +23,10 @@ namespace nstance::rpc_codec {
 // methods, method for method (CheckPolicyCovers): then the process does not start.
 [[nodiscard]] Result<std::vector<RpcMethod>> MakeMethodTable(std::span<const RpcPolicyRow> policy);
 
+// Those that an agent calls: registration and agent service, the same as in the table above. A
+// program that uses this one alone has nothing of the operator's messages in it.
+[[nodiscard]] std::vector<RpcMethod> MakeAgentMethodTable();
+
 // Every message that a method takes or answers, by its full name ("nstance.v1.GroupStatus"),
 // sorted. Static storage.
 struct NamedCodec {

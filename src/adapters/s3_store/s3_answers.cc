@@ -102,9 +102,12 @@ Result<Object> ParseGet(const HttpResponse& answer) {
   RETURN_IF_ERROR(cloud::CheckBodyForm(answer));
   ASSIGN_OR_RETURN(ObjectVersion version, RequireTag(answer));
   const std::string* date = answer.Header("date");
-  return Object{.bytes = answer.body,
-                .version = std::move(version),
-                .store_time = date == nullptr ? std::nullopt : cloud::ParseHttpDate(*date)};
+  const std::string* modified = answer.Header("last-modified");
+  return Object{
+      .bytes = answer.body,
+      .version = std::move(version),
+      .store_time = date == nullptr ? std::nullopt : cloud::ParseHttpDate(*date),
+      .modified_at = modified == nullptr ? std::nullopt : cloud::ParseHttpDate(*modified)};
 }
 
 Result<ObjectHead> ParseHead(const HttpResponse& answer) {

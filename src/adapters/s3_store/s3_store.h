@@ -48,6 +48,8 @@ class S3Store final : public ObjectStore {
   [[nodiscard]] Pending PutUnconditionally(ObjectKey key, std::string bytes,
                                            Done<ObjectVersion> done) override;
 
+  // Of calls that begin from now on.
+  void set_deadline(Duration deadline) { deadline_ = deadline; }
   // What the probe has found out.
   void set_conditional_delete(ConditionalDelete value) { conditional_delete_ = value; }
 
@@ -69,7 +71,7 @@ class S3Store final : public ObjectStore {
 
   Deps deps_;
   S3Address address_;
-  const Duration deadline_;
+  Duration deadline_;
   ConditionalDelete conditional_delete_;
   aws::AwsAuthorizer authorizer_;
 };

@@ -1,5 +1,7 @@
 // The pure parts of the RPC adapter, by tables and by properties over seeds: framing, metadata,
 // timeouts, status texts, rates and admission.
+#include <sys/resource.h>
+
 #include <string>
 #include <string_view>
 #include <vector>
@@ -55,6 +57,21 @@ Reading ReadAll(std::span<const std::uint8_t> bytes, const FrameRules& rules, Pr
   }
   out.at_boundary = reader.AtBoundary();
   return out;
+}
+
+TEST(AdmissionTest, AllDescriptorsThatTheSystemAllowsMayBecomeConnections) {
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  rlimit small = before;
+  small.rlim_cur = 500;
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &small), 0);
+  EXPECT_EQ(AdmissionLimits().connections, 450U);
+  RaiseDescriptorLimit();
+  rlimit after{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &after), 0);
+  EXPECT_EQ(after.rlim_cur, before.rlim_max);
+  EXPECT_GT(AdmissionLimits().connections, 450U);
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
 }
 
 TEST(MessageReaderTest, HowTheBytesAreCutMakesNoDifference) {

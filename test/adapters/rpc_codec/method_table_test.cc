@@ -36,6 +36,25 @@ TEST(MethodTable, HasTheMethodsOfTheApiWithTheirTypes) {
   EXPECT_EQ(paths.size(), methods->size());
 }
 
+TEST(MethodTable, TheAgentsTableIsThatPartOfTheWholeOne) {
+  const std::vector<RpcMethod> agents = MakeAgentMethodTable();
+  const auto methods = MakeMethodTable(RpcPolicy());
+  ASSERT_TRUE(methods) << methods.error().message;
+  std::size_t expected = 0;
+  for (const RpcMethod& method : *methods) {
+    if (method.path.contains("OperatorService")) continue;
+    ++expected;
+    const RpcMethod* same = FindRpcMethod(agents, method.path);
+    ASSERT_NE(same, nullptr) << method.path;
+    EXPECT_EQ(same->kind, method.kind) << method.path;
+    EXPECT_EQ(same->request.decode, method.request.decode) << method.path;
+    EXPECT_EQ(same->request.encode, method.request.encode) << method.path;
+    EXPECT_EQ(same->response.decode, method.response.decode) << method.path;
+    EXPECT_EQ(same->response.encode, method.response.encode) << method.path;
+  }
+  EXPECT_EQ(agents.size(), expected);
+}
+
 TEST(MethodTable, AMethodWithoutAPolicyRowStopsTheStart) {
   std::vector<RpcPolicyRow> rows(RpcPolicy().begin(), RpcPolicy().end());
   std::erase_if(rows, [](const RpcPolicyRow& row) {

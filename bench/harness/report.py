@@ -1,0 +1,59 @@
+"""Turns JSON lines of runs into the table: medians per side and the ratio to a side with its interval."""
+
+import collections
+import json
+
+from bench.harness import statistics
+
+# What is shown of a row, and whether less is better.
+MEASURES = {
+    "cpu_s_per_1000": ("CPU s per 1,000", True),
+    "operations_per_s": ("operations per s", False),
+    "p50_us": ("p50 us", True),
+    "p99_us": ("p99 us", True),
+    "max_us": ("max us", True),
+    "quiet_pss_kib": ("quiet PSS KiB", True),
+    "peak_pss_kib": ("peak PSS KiB", True),
+    "pss_kib_per_agent": ("PSS KiB per agent", True),
+    "wall_s": ("wall s", True),
+    "puts_per_operation": ("PUT per operation", True),
+    "anonymous_kib": ("anonymous PSS KiB", True),
+    "program_kib": ("file KiB", True),
+    "cpu_percent": ("CPU % of a core", True),
+    "threads": ("threads", True),
+}
+
+
+def read(lines):
+    return [json.loads(line) for line in lines if line.strip()]
+
+
+def usable(rows, keep_void=False):
+    return [row for row in rows if not row["warm_up"] and (keep_void or not row["void"]) and not row.get("failed")]
+
+
+def table(rows, ours="ours", keep_void=False):
+    """Markdown. Ratios are ours / other: below 1 is good where less is better."""
+    by_id = collections.defaultdict(lambda: collections.defaultdict(list))
+    for row in usable(rows, keep_void):
+        by_id[row["id"]][row["side"]].append(row)
+    out = ["| Benchmark | Measure | Side | Runs | Median | Ratio ours/side (95 %) |", "|---|---|---|---|---|---|"]
+    for bench_id, sides in sorted(by_id.items()):
+        for measure, (title, _) in MEASURES.items():
+            for side, runs in sorted(sides.items(), key=lambda item: (item[0] != ours, item[0])):
+                values = [run[measure] for run in runs if run.get(measure) is not None]
+                if not values:
+                    continue
+                mine = [run[measure] for run in sides.get(ours, []) if run.get(measure) is not None]
+                interval = statistics.ratio_interval(mine, values) if side != ours else None
+                shown = "" if interval is None else "{1:.2f} ({0:.2f} to {2:.2f})".format(*interval)
+                out.append(f"| {bench_id} | {title} | {side} | {len(values)} | {statistics.median(values):,.4g} "
+                           f"| {shown} |")
+    dropped = collections.Counter(row["void"] for row in rows if row["void"] and not row["warm_up"])
+    out.append("")
+    if rows:
+        facts = rows[-1].get("machine", {})
+        out.append("Machine: " + ", ".join(f"{name} {value}" for name, value in facts.items() if value) + ".")
+    out.append(f"Runs: {len(rows)}, warm-ups {sum(row['warm_up'] for row in rows)}, void {sum(dropped.values())}"
+               + "".join(f"; {count} x {reason[:120]}" for reason, count in dropped.most_common()) + ".")
+    return "\n".join(out)

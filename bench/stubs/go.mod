@@ -1,0 +1,3 @@
+module nstance/bench/stubs
+
+go 1.24.0

@@ -1,0 +1,51 @@
+// HostFacts: what an agent tells of the machine that it runs on. Synchronous and quick: the
+// kernel's own tables, no disk and no network.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "base/result.h"
+#include "base/time.h"
+#include "core/agent/usage.h"
+
+namespace nstance {
+
+struct ConntrackUse {
+  std::uint64_t count = 0;
+  std::uint64_t max = 0;
+};
+
+// Each source by itself: one that fails takes nothing else with it.
+struct HostReading {
+  Result<agent::CpuTimes> cpu = {};
+  Result<agent::MemorySizes> memory = {};
+  // Empty without an interface to look at.
+  std::optional<Result<agent::TrafficCounters>> traffic = std::nullopt;
+  std::optional<Result<ConntrackUse>> conntrack = std::nullopt;
+};
+
+// Empty texts: there is none.
+struct HostNames {
+  std::string hostname = {};
+  // First address of an interface that is up, neither loopback nor link-local.
+  std::string ipv4 = {};
+  std::string ipv6 = {};
+};
+
+class HostFacts {
+ public:
+  HostFacts() = default;
+  HostFacts(const HostFacts&) = delete;
+  HostFacts& operator=(const HostFacts&) = delete;
+  virtual ~HostFacts() = default;
+
+  [[nodiscard]] virtual HostReading Sample() = 0;
+  // Whole seconds.
+  [[nodiscard]] virtual Result<Duration> Uptime() = 0;
+  [[nodiscard]] virtual Result<Timestamp> BootedAt() = 0;
+  [[nodiscard]] virtual HostNames Names() = 0;
+};
+
+}  // namespace nstance

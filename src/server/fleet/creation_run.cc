@@ -1,0 +1,285 @@
+#include "server/fleet/creation_run.h"
+
+#include <array>
+#include <utility>
+
+#include "base/check.h"
+#include "base/overloaded.h"
+#include "core/instance_config/stored_config.h"
+#include "server/fleet/engine.h"
+
+namespace nstance {
+namespace {
+
+constexpr std::size_t kTokenIdBytes = 16;
+constexpr Duration kLeaseRetry = Duration::Milliseconds(200);
+
+// A tombstone for an id that never got a record: it stands in the way of a late write.
+InstanceRecord Tombstone(const NewInstance& instance, Timestamp now, const Error& why) {
+  InstanceRecord record = {.instance_id = instance.id,
+                           .tenant = instance.tenant,
+                           .group = instance.group,
+                           .on_demand = instance.on_demand,
+                           .created_at = now,
+                           .last_updated = now};
+  record.phase = InstancePhase::kGone;
+  record.phase_at = now;
+  record.request_id = instance.request_id;
+  record.failure = RecordFailure{.code = "cancelled", .message = why.message, .at = now};
+  return record;
+}
+
+void Adopt(InstanceRecord& record, const ProviderInstance& vm, Timestamp now) {
+  if (record.phase == InstancePhase::kCreating) {
+    record.phase = InstancePhase::kProvisioned;
+    record.phase_at = now;
+  }
+  record.provider_instance_id = vm.provider_instance_id;
+  // What the agent has said about itself counts more.
+  if (record.private_ipv4.empty()) record.private_ipv4 = vm.private_ipv4;
+  if (record.private_ipv6.empty()) record.private_ipv6 = vm.private_ipv6;
+  if (record.hostname.empty()) record.hostname = vm.hostname;
+}
+
+}  // namespace
+
+CreationRun::CreationRun(Fleet::Engine& engine, Plan plan, CreationMachine machine)
+    : engine_(engine),
+      plan_(std::move(plan)),
+      id_(plan_.instance.id),
+      machine_(std::move(machine)),
+      waiting_since_(engine.loop().Now()) {}
+
+CreationRun::~CreationRun() = default;
+
+CreationRun::Machine::Input CreationRun::Input() {
+  return {.now = engine_.loop().Now(), .jitter = engine_.jitter()};
+}
+
+const InstanceRecord* CreationRun::record() const {
+  const auto* entry = engine_.Find(id_);
+  CHECK(entry != nullptr, "{}", id_.text());
+  return entry->instance.record();
+}
+
+void CreationRun::Start() {
+  Do(machine_.Start(Input()));
+  if (plan_.recorded && machine_.waits_for_turn() && record() == nullptr) {
+    recording_only_ = true;
+    Prepare();
+  }
+}
+
+void CreationRun::TurnCame() {
+  if (recording_only_) {
+    // The record is on its way: the turn is taken up when it is there.
+    return;
+  }
+  Do(machine_.TurnCame(Input()));
+}
+
+void CreationRun::NoLongerWanted() { Do(machine_.NoLongerWanted(Input())); }
+
+void CreationRun::Do(Machine::Command command) {
+  std::visit(
+      Overloaded{
+          [](const Machine::Nothing&) {},
+          [this](const Machine::AwaitTurn& turn) {
+            not_before_ = turn.not_before;
+            engine_.PickCreationsSoon();
+          },
+          [this](const Machine::Prepare&) { Prepare(); }, [this](const Machine::Call&) { Call(); },
+          [this](const Machine::Look&) { Look(); },
+          [this](const Machine::Wait& wait) {
+            call_ = engine_.loop().CallAt(wait.until, [this] { Do(machine_.Woke(Input())); });
+          },
+          [this](const Machine::WriteProvisioned& write) { WriteProvisioned(write.vm); },
+          [this](const Machine::WriteFailed& write) { WriteFailed(write.error, write.failure); },
+          [this](const Machine::Bury& bury) { Bury(bury.why); },
+          [this](const Machine::Finish& finish) {
+            engine_.CreationFinished(id_, finish.result);  // Destroys this, later.
+          }},
+      command);
+}
+
+// --- The record, and what will be sent -----------------------------------------------------------
+
+void CreationRun::Prepare() {
+  const InstanceRecord* stored = record();
+  if (stored == nullptr && !plan_.config) {
+    return NotPrepared(FailedPrecondition("there is neither a record nor a configuration"));
+  }
+  InstanceRecord next = {
+      .instance_id = id_, .tenant = plan_.instance.tenant, .group = plan_.instance.group};
+  if (stored != nullptr) {
+    next = *stored;
+  } else {
+    std::array<std::uint8_t, kTokenIdBytes> token_id{};
+    engine_.random().Fill(token_id);
+    next = NewInstanceRecord(plan_.instance, *plan_.config, engine_.Terms(token_id));
+  }
+  const Result<MergedInstanceConfig> config = DecodeStoredConfig(next.config);
+  if (!config.has_value()) return NotPrepared(FailedPrecondition(config.error().message));
+  if (config->userdata && config->userdata->effective_source() == config::UserDataSource::kUrl) {
+    return FetchThenRender(next, *config->userdata);
+  }
+  Render(std::move(next), std::nullopt);
+}
+
+void CreationRun::FetchThenRender(const InstanceRecord& record, const config::UserData& userdata) {
+  fetch_ = std::make_unique<UserDataFetch>(
+      UserDataFetch::Deps{engine_.loop(), engine_.http(), engine_.user_data()}, userdata,
+      [this, record](Result<std::string> body) {
+        // The configuration decides what may be fetched; what fails now may be there later.
+        if (!body.has_value()) return NotPrepared(Unavailable(body.error().message));
+        Render(record, std::move(body).value());
+      });
+  fetch_->Start();
+}
+
+void CreationRun::Render(InstanceRecord record, std::optional<std::string> fetched) {
+  const TokenPlace place = engine_.token_place();
+  Result<RenderedCreate> rendered = RenderCreate(record, {.shared = engine_.shared_data(),
+                                                          .place = place,
+                                                          .token_key = *engine_.options().token_key,
+                                                          .fetched = std::move(fetched)});
+  if (!rendered.has_value()) {
+    return NotPrepared(FailedPrecondition(rendered.error().message));
+  }
+  if (this->record() == nullptr) {
+    record.nonce_sha256 = rendered->token_sha256;
+    record.request_sha256 = rendered->request_sha256;
+    request_ = std::move(rendered->request);
+    return WriteFirst(std::move(record));
+  }
+  if (record.request_sha256 != rendered->request_sha256) {
+    return NotPrepared(FailedPrecondition("the request would differ from the one in the record"));
+  }
+  request_ = std::move(rendered->request);
+  Ready();
+}
+
+void CreationRun::NotPrepared(const Error& error) {
+  request_.reset();
+  if (recording_only_) {
+    recording_only_ = false;
+    if (plan_.recorded) std::exchange(plan_.recorded, nullptr)(Fail(error));
+    return NoLongerWanted();
+  }
+  Do(machine_.NotPrepared(Input(), error));
+}
+
+void CreationRun::WriteFirst(InstanceRecord record) {
+  engine_.records().Create(std::move(record), RecordStore::Persist::kOnce,
+                           [this](Result<StoredRecord> stored) { OnRecorded(std::move(stored)); });
+}
+
+void CreationRun::OnRecorded(Result<StoredRecord> stored) {
+  if (stored.has_value()) return Ready();
+  // An earlier try of ours has landed after all: it is the record now.
+  if (stored.error().code == Code::kAlreadyExists && record() != nullptr) return Prepare();
+  NotPrepared(stored.error());
+}
+
+void CreationRun::Ready() {
+  if (recording_only_) {
+    recording_only_ = false;
+    if (plan_.recorded) std::exchange(plan_.recorded, nullptr)({});
+    return engine_.PickCreationsSoon();
+  }
+  const InstanceRecord& stored = *record();
+  const Duration left = Timestamp::FromUnix(stored.nonce->exp) - engine_.loop().WallNow() -
+                        engine_.times().registration_timeout / 2;
+  Do(machine_.Prepared(Input(), engine_.loop().Now() + left));
+}
+
+// --- The provider --------------------------------------------------------------------------------
+
+void CreationRun::Call() {
+  // Between two renewals this may be so for a moment; for longer only at the leadership's end.
+  if (!engine_.MayStart(engine_.options().send_timeout)) {
+    call_ = engine_.loop().CallAfter(kLeaseRetry, [this] { Call(); });
+    return;
+  }
+  ProviderCreate request = std::move(*request_);
+  request_.reset();
+  call_ = engine_.provider().Create(
+      engine_.CallFor(plan_.instance.tenant, engine_.create_time()), std::move(request),
+      [this](ProviderResult<ProviderInstance> answer) {
+        if (!answer.has_value()) engine_.CreationTroubled(*engine_.Find(id_), answer.error());
+        Do(machine_.Called(Input(), std::move(answer)));
+      });
+}
+
+void CreationRun::Look() {
+  const InstanceRecord* stored = record();
+  call_ = engine_.provider().Get(
+      engine_.CallFor(plan_.instance.tenant, engine_.request_timeout()),
+      {.instance_id = id_,
+       .provider_instance_id = stored != nullptr ? stored->provider_instance_id : std::string()},
+      [this](ProviderResult<ProviderInstance> answer) {
+        Do(machine_.Looked(Input(), std::move(answer)));
+      });
+}
+
+// --- The end -------------------------------------------------------------------------------------
+
+void CreationRun::WriteProvisioned(const ProviderInstance& vm) {
+  engine_.Found(*engine_.Find(id_), vm);
+  engine_.records().Update(
+      id_, RecordStore::Persist::kUntilDone,
+      [vm, now = engine_.loop().WallNow()](InstanceRecord& record) -> Status {
+        Adopt(record, vm, now);
+        return {};
+      },
+      [this](const Result<StoredRecord>& stored) { OnWritten(stored); });
+}
+
+void CreationRun::WriteFailed(const Error& error, fleet::FailureClass failure) {
+  engine_.CreationFailed(*engine_.Find(id_), failure, error);
+  engine_.records().Update(
+      id_, RecordStore::Persist::kUntilDone,
+      [error, failure, now = engine_.loop().WallNow()](InstanceRecord& record) -> Status {
+        if (record.phase != InstancePhase::kCreating) return {};  // Registered after all.
+        record.phase = InstancePhase::kFailed;
+        record.phase_at = now;
+        record.failure = RecordFailure{
+            .code = std::string(fleet::Word(failure)), .message = error.message, .at = now};
+        return {};
+      },
+      [this](const Result<StoredRecord>& stored) { OnWritten(stored); });
+}
+
+void CreationRun::Bury(const Error& why) {
+  const auto done = [this](const Result<StoredRecord>& stored) { OnWritten(stored); };
+  const Timestamp now = engine_.loop().WallNow();
+  if (record() == nullptr) {
+    return engine_.records().Create(Tombstone(plan_.instance, now, why),
+                                    RecordStore::Persist::kUntilDone, done);
+  }
+  engine_.records().Update(
+      id_, RecordStore::Persist::kUntilDone,
+      [why, now](InstanceRecord& record) -> Status {
+        if (record.phase != InstancePhase::kCreating) return {};  // Registered after all.
+        record.phase = InstancePhase::kGone;
+        record.phase_at = now;
+        record.failure = RecordFailure{.code = "cancelled", .message = why.message, .at = now};
+        return {};
+      },
+      done);
+}
+
+void CreationRun::OnWritten(const Result<StoredRecord>& stored) {
+  if (!stored.has_value()) {
+    // Nothing that this leader wrote can be in the way: what the store holds must be read again.
+    engine_.log().Error("a record of a creation cannot be written",
+                        {{"instance", id_}, {"error", stored.error()}});
+    return engine_.StepDown(stored.error());
+  }
+  if (plan_.recorded) {
+    std::exchange(plan_.recorded, nullptr)(Fail(Unavailable("the creation was cancelled")));
+  }
+  Do(machine_.Written(Input()));
+}
+
+}  // namespace nstance

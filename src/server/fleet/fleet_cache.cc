@@ -1,0 +1,148 @@
+#include "server/fleet/fleet_cache.h"
+
+#include <vector>
+
+#include "base/json.h"
+#include "core/stored_object.h"
+
+namespace nstance {
+namespace {
+
+// A steady report is worth a row so often.
+constexpr Duration kReportGap = Duration::Minutes(1);
+
+std::string ProviderState(const ProviderInstance& vm) {
+  std::string out = "{\"status\":";
+  json::AppendString(out, ProviderStatusName(vm.status));
+  return out + '}';
+}
+
+std::string ReportText(const ReportFacts& facts) {
+  std::string out = "{\"version\":";
+  json::AppendString(out, facts.agent_version);
+  AppendInteger(out, "count", facts.count);
+  if (facts.agent_started_at) AppendTime(out, "agent_started_at", *facts.agent_started_at);
+  out += '}';
+  return out;
+}
+
+}  // namespace
+
+cache::InstanceRow InstanceRowOf(const Instance& instance) {
+  const InstanceRecord& record = instance.stored->record;
+  cache::InstanceRow row = {.id = instance.id,
+                            .tenant = record.tenant,
+                            .group = record.group,
+                            .on_demand = record.on_demand,
+                            .phase = std::string(PhaseName(record.phase)),
+                            .provider_id = record.provider_instance_id,
+                            .subnet_id = record.subnet_id,
+                            .hostname = record.hostname,
+                            .ip4 = record.private_ipv4,
+                            .ip6 = record.private_ipv6,
+                            .nonce_sha256 = record.nonce_sha256,
+                            .infra_config_hash = record.infra_config_hash,
+                            .registered_at = record.registered_at,
+                            .cert_serial = record.cert_serial,
+                            .cert_expires_at = record.cert_expires_at,
+                            .record_etag = instance.stored->version.text,
+                            .created_at = record.created_at,
+                            .updated_at = record.last_updated};
+  if (instance.vm) {
+    row.provider_state = ProviderState(*instance.vm);
+    row.provider_at = instance.vm_at;
+  }
+  if (record.drain) {
+    row.drain_started_at = record.drain->started_at;
+    row.drain_delete_at = record.drain->delete_at;
+    row.drain_acked_at = record.drain->acked_at;
+  }
+  if (record.claim) row.claim_request_id = record.claim->request_id;
+  if (record.phase == InstancePhase::kGone) row.deleted_at = record.phase_at;
+  return row;
+}
+
+void FleetCache::Begin(std::function<bool(const InstanceId&)> lives) {
+  if (cache_ == nullptr) return;
+  lives_ = std::move(lives);
+  load_ = cache_->Load([this](const cache::Contents& rows) { OnLoaded(rows); });
+}
+
+void FleetCache::OnLoaded(const cache::Contents& rows) {
+  std::vector<cache::Change> changes;
+  for (const cache::InstanceRow& row : rows.instances) {
+    if (!lives_(row.id)) changes.emplace_back(cache::EraseInstance{row.id});
+  }
+  for (const cache::GroupRow& row : rows.groups) {
+    if (!groups_.contains({row.tenant, row.group})) {
+      changes.emplace_back(cache::EraseGroup{.tenant = row.tenant, .group = row.group});
+    }
+  }
+  if (!changes.empty()) cache_->Write(std::move(changes));
+}
+
+void FleetCache::Write(const Instance& instance) {
+  if (cache_ == nullptr || !instance.stored) return;
+  std::vector<cache::Change> changes;
+  changes.emplace_back(InstanceRowOf(instance));
+  cache_->Write(std::move(changes));
+}
+
+void FleetCache::Erase(const InstanceId& id) {
+  if (cache_ == nullptr) return;
+  std::vector<cache::Change> changes;
+  changes.emplace_back(cache::EraseInstance{id});
+  cache_->Write(std::move(changes));
+}
+
+void FleetCache::WriteGroups(const GroupsRef& groups, Timestamp now) {
+  if (cache_ == nullptr) return;
+  std::vector<cache::Change> changes;
+  std::map<GroupName, MergedGroupRef> next;
+  for (const auto& [tenant, of_tenant] : groups->groups) {
+    for (const auto& [key, group] : of_tenant) {
+      const GroupName name = {tenant, key};
+      next[name] = group;
+      const auto written = groups_.find(name);
+      if (written != groups_.end() && written->second == group) continue;
+      changes.emplace_back(cache::GroupRow{.tenant = tenant,
+                                           .group = key,
+                                           .runtime_config_hash = group->runtime_hash,
+                                           .infra_config_hash = group->infra_hash,
+                                           .size = group->group.size(),
+                                           .is_static = group->group.is_static,
+                                           .updated_at = now});
+    }
+  }
+  for (const auto& [name, group] : groups_) {
+    if (next.contains(name)) continue;
+    changes.emplace_back(cache::EraseGroup{.tenant = name.first, .group = name.second});
+  }
+  groups_ = std::move(next);
+  if (!changes.empty()) cache_->Write(std::move(changes));
+}
+
+void FleetCache::Report(Instance& instance, Instant now) {
+  if (cache_ == nullptr || !instance.stored) return;
+  const ReportFacts& facts = *instance.report;
+  const bool noticed = instance.health.notice.has_value();
+  if (const auto& cached = instance.cached_report) {
+    const bool same = cached->noticed == noticed &&
+                      cached->facts.config_hash == facts.config_hash &&
+                      cached->facts.booted_at == facts.booted_at &&
+                      cached->facts.agent_version == facts.agent_version;
+    if (same && now - cached->at < kReportGap) return;
+  }
+  instance.cached_report = CachedReport{.at = now, .noticed = noticed, .facts = facts};
+  cache::HealthRow row = {.instance = instance.id,
+                          .health_at = facts.at,
+                          .report = ReportText(facts),
+                          .config_hash = facts.config_hash,
+                          .booted_at = facts.booted_at};
+  if (noticed) row.terminating_at = facts.at;
+  std::vector<cache::Change> changes;
+  changes.emplace_back(std::move(row));
+  cache_->Write(std::move(changes));
+}
+
+}  // namespace nstance

@@ -1,0 +1,59 @@
+// FleetCache: keeps the cache on disk (ports/cache.h) in step with the table of one leadership.
+//
+// The cache is written and never asked: a record's row lacks what only the record has (its
+// configuration, claims, marks), so the table is built from records, journal and listing alone, and
+// a cache that is deleted, damaged or old at any moment changes nothing but what is written again.
+// What an earlier leadership left is read once, to take out the rows of instances and groups that
+// are no more.
+//
+//   FleetCache rows(cache);
+//   rows.Begin([&] { return Ids(); });   // The table is built.
+//   rows.Write(instance);                // Its record or its VM has changed.
+//   rows.Report(instance);               // Health: on a change of substance, else once a minute.
+//
+// Without a cache (null) it does nothing.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "ports/cache.h"
+#include "ports/pending.h"
+#include "server/fleet/instance.h"
+#include "server/groups_snapshot.h"
+
+namespace nstance {
+
+class FleetCache final {
+ public:
+  explicit FleetCache(Cache* cache) : cache_(cache) {}
+
+  // The table is there, and every row of it has been written: what else the disk holds goes.
+  // `lives` says of an id whether it is in the table.
+  void Begin(std::function<bool(const InstanceId&)> lives);
+
+  // Nothing for what is only intended, or whose record does not read.
+  void Write(const Instance& instance);
+  void Erase(const InstanceId& id);
+  // Rows of groups that changed, and of those that are gone.
+  void WriteGroups(const GroupsRef& groups, Timestamp now);
+  // REQUIRES: the instance has a report.
+  void Report(Instance& instance, Instant now);
+
+ private:
+  using GroupName = std::pair<TenantId, GroupKey>;
+
+  void OnLoaded(const cache::Contents& rows);
+
+  Cache* cache_;
+  std::function<bool(const InstanceId&)> lives_;
+  std::map<GroupName, MergedGroupRef> groups_;  // As written.
+  Pending load_;
+};
+
+// The row of an instance with a record. REQUIRES: it has one.
+[[nodiscard]] cache::InstanceRow InstanceRowOf(const Instance& instance);
+
+}  // namespace nstance

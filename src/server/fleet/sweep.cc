@@ -1,0 +1,195 @@
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "server/fleet/engine.h"
+
+namespace nstance {
+namespace {
+
+// After a listing that failed or proved nothing.
+constexpr Duration kSweepRetry = Duration::Seconds(10);
+constexpr std::size_t kRemovalsPerSweep = 100;
+
+}  // namespace
+
+void Fleet::Engine::ScheduleSweep(Duration after) {
+  if (after == Duration()) return;  // `garbage_collection.interval` 0: no sweep.
+  sweep_timer_ = deps_.loop.CallAfter(after, [this] { Sweep(); });
+}
+
+void Fleet::Engine::Sweep() {
+  const Instant begun_at = deps_.loop.Now();
+  listing_ = std::make_unique<ProviderListing>(
+      deps_.provider, [this] { return CallFor(std::nullopt, request_timeout_); },
+      [this, begun_at](ProviderResult<std::vector<ProviderInstance>> listing) {
+        OnListing(std::move(listing), begun_at);
+      });
+  listing_->Start();
+}
+
+// Records that should have a VM which every listing shows by now.
+std::size_t Fleet::Engine::ExpectedVms() const {
+  const Instant now = deps_.loop.Now();
+  return static_cast<std::size_t>(std::ranges::count_if(entries_, [&](const auto& at) {
+    const Instance& instance = at.second->instance;
+    return instance.live() && instance.vm_since && now - *instance.vm_since >= times_.t_settle &&
+           !instance.deletion_started;
+  }));
+}
+
+void Fleet::Engine::OnListing(ProviderResult<std::vector<ProviderInstance>> listing,
+                              Instant begun_at) {
+  if (!listing.has_value()) {
+    deps_.log.Warning("the provider could not be listed", {{"error", listing.error().error}});
+    return ScheduleSweep(std::min(gc_interval_, kSweepRetry));
+  }
+  probe_.Swept(deps_.loop.Now() - begun_at);
+  const fleet::ListingUse use =
+      fleet::JudgeListing({.complete = true, .listed = listing->size(), .expected = ExpectedVms()});
+  if (use == fleet::ListingUse::kUse) {
+    TakeListing(*listing, begun_at);
+  } else {
+    // Empty although VMs are expected: every one of them is asked for by name.
+    deps_.log.Error("the provider lists no instance although some are expected",
+                    {{"expected", ExpectedVms()}});
+    for (auto& [id, entry] : entries_) {
+      if (entry->instance.live() && entry->instance.vm_since) Look(*entry);
+    }
+  }
+  RemoveOldRecords();
+  ScheduleSweep(gc_interval_);
+}
+
+void Fleet::Engine::TakeListing(const std::vector<ProviderInstance>& listing, Instant begun_at) {
+  const bool first = !std::exchange(provider_listed_, true);
+  std::set<InstanceId> seen;
+  std::vector<const ProviderInstance*> unknown;
+  for (const ProviderInstance& vm : listing) {
+    Entry* entry = vm.instance_id ? Find(*vm.instance_id) : nullptr;
+    if (entry == nullptr) {
+      unknown.push_back(&vm);
+      continue;
+    }
+    seen.insert(*vm.instance_id);
+    if (entry->instance.live()) {
+      Found(*entry, vm);
+    } else {
+      DeleteLate(*entry, vm, begun_at);
+    }
+  }
+  for (auto& [id, entry] : entries_) {
+    if (seen.contains(id)) continue;
+    entry->late_since.reset();
+    // A listing that lacks a VM is a reason to look, not a look by itself.
+    const Instance& instance = entry->instance;
+    if (instance.live() && instance.vm_since && *instance.vm_since < begun_at &&
+        !instance.deletion_started && !instance.looks.in_flight) {
+      Look(*entry);
+    }
+  }
+  JudgeUnknown(unknown, begun_at);
+  if (first) {
+    for (const auto& [group, ids] : by_group_) MarkDirty(group);
+  }
+}
+
+void Fleet::Engine::JudgeUnknown(const std::vector<const ProviderInstance*>& unknown,
+                                 Instant begun_at) {
+  swept_at_ = begun_at;
+  orphans_seen_ = unknown.size();
+  std::vector<fleet::UnknownVm> vms;
+  for (const ProviderInstance* vm : unknown) {
+    fleet::UnknownVm one = {
+        .provider_id = vm->provider_instance_id,
+        .instance_id = vm->instance_id ? vm->instance_id->text() : std::string(),
+        .tenant = vm->tenant,
+        .managed = vm->managed};
+    if (vm->launched_at) one.launched_at = fleet::MomentOf(*vm->launched_at, Clock());
+    vms.push_back(std::move(one));
+  }
+  for (const fleet::OrphanFinding& orphan :
+       orphans_.OnListing(vms, orphan_grace_, times_, begun_at)) {
+    if (orphan.use == fleet::OrphanUse::kReport) {
+      deps_.log.Warning("a VM carries our marks but is not ours to delete",
+                        {{"provider_id", orphan.provider_id}});
+    } else if (orphan.use == fleet::OrphanUse::kDelete) {
+      DeleteOrphan(orphan);
+    }
+  }
+}
+
+// Under the brake, as every deletion that nobody asked for.
+void Fleet::Engine::DeleteOrphan(const fleet::OrphanFinding& orphan) {
+  if (!orphan.instance_id || Find(*orphan.instance_id) != nullptr) return;
+  fleet::TenantBrake& brake = BrakeOf(orphan.tenant);
+  const Instant now = deps_.loop.Now();
+  if (brake.Budget(now, Population(orphan.tenant)).unordered.free <= 0) return;
+  const Result<GroupKey> group = GroupKey::Parse("orphan");
+  Entry& entry =
+      Insert({.id = *orphan.instance_id, .tenant = orphan.tenant, .group = group.value()});
+  entry.instance.created_at = now;
+  BeginDeletion(entry,
+                {.kind = fleet::ActionKind::kDelete,
+                 .reason = fleet::Reason::kOrphan,
+                 .priority = 3,
+                 .instance = orphan.instance_id,
+                 .counted = true},
+                Brake::kFree);
+  deps_.log.Warning("an orphan is deleted",
+                    {{"instance", *orphan.instance_id}, {"provider_id", orphan.provider_id}});
+}
+
+// A VM that the provider made after its creation was given up, or that outlived its deletion: seen
+// in two listings T_vis apart, it is deleted again.
+void Fleet::Engine::DeleteLate(Entry& entry, const ProviderInstance& vm, Instant begun_at) {
+  if (vm.status == ProviderStatus::kDeleted || entry.deletion != nullptr ||
+      entry.instance.deletion) {
+    return;
+  }
+  if (!entry.late_since) {
+    entry.late_since = begun_at;
+    return;
+  }
+  if (begun_at - *entry.late_since < times_.t_vis) return;
+  entry.instance.vm = vm;
+  BeginDeletion(entry,
+                {.kind = fleet::ActionKind::kDelete,
+                 .reason = fleet::Reason::kOrphan,
+                 .priority = 3,
+                 .instance = entry.instance.id},
+                Brake::kFree);
+}
+
+void Fleet::Engine::RemoveOldRecords() {
+  removals_.clear();
+  std::vector<InstanceId> removable;
+  for (const auto& [id, entry] : entries_) {
+    const InstanceRecord* record = entry->instance.record();
+    if (record == nullptr || entry->instance.live() || entry->creation || entry->deletion ||
+        entry->instance.deletion) {
+      continue;
+    }
+    const std::optional<Instant> at =
+        fleet::RemovableAt({.phase = record->phase,
+                            .phase_at = fleet::MomentOf(record->phase_at, Clock()),
+                            .vm_found = entry->late_since.has_value()},
+                           retention_);
+    if (at && *at <= deps_.loop.Now()) removable.push_back(id);
+    if (removable.size() == kRemovalsPerSweep) break;
+  }
+  for (const InstanceId& id : removable) {
+    const Instance& instance = Find(id)->instance;
+    if (!deps_.leader.may_start(deps_.leader.store_timeout)) return;
+    removals_.push_back(deps_.store.Delete(
+        {.key = InstanceRecordKey(options_.shard, {.tenant = instance.tenant, .instance_id = id}),
+         .version = instance.stored->version},
+        [this, id](const Status& done) {
+          if (!done.has_value()) return;  // The next sweep tries again.
+          records_.Forget(id);
+          Erase(id);
+        }));
+  }
+}
+
+}  // namespace nstance

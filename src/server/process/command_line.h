@@ -1,0 +1,44 @@
+// The command line of nstance-server (server.md 16).
+#pragma once
+
+#include <cstdint>
+#include <expected>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "base/name.h"
+#include "core/config/config.h"
+
+namespace nstance {
+
+struct ServerCommandLine {
+  std::string id = {};
+  std::string shard = {};
+  std::string storage = {};  // "file", "s3", "gcs".
+  std::string bucket = {};
+  std::string prefix = {};
+  std::string cachedir = "./cache";
+  std::optional<std::string> advertise_host = std::nullopt;
+  config::Advertise bind = {};
+  config::Advertise advertise = {};
+  std::string addresses_file = {};
+  bool validate = false;
+  std::string validate_file = {};  // Empty: the stored one.
+  unsigned io_threads = 1;
+  bool debug = false;
+  bool text_logs = false;
+};
+
+// What the process prints, and how it ends.
+struct ServerEnding {
+  int exit_code = 0;
+  std::string out = {};
+  std::string err = {};
+};
+
+// `words` without the program's own name. --help and --version end with 0, what is wrong with 2.
+[[nodiscard]] std::expected<ServerCommandLine, ServerEnding> ParseServerCommandLine(
+    std::span<const std::string> words);
+
+}  // namespace nstance

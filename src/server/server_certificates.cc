@@ -1,0 +1,98 @@
+#include "server/server_certificates.h"
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "base/check.h"
+#include "crypto/secret.h"
+
+namespace nstance {
+namespace {
+
+constexpr Duration kCaWarning = Duration::Days(90);
+
+}  // namespace
+
+std::vector<std::string> GrpcHosts(const config::Addresses& bind,
+                                   const config::Addresses& advertised,
+                                   const std::string& provider_alias) {
+  std::vector<std::string> hosts;
+  for (const config::Addresses* addresses : {&bind, &advertised}) {
+    for (const config::Address* address :
+         {&addresses->registration_addr, &addresses->operator_addr, &addresses->agent_addr}) {
+      hosts.push_back(address->host);
+    }
+  }
+  hosts.push_back(provider_alias);
+  return hosts;
+}
+
+std::vector<std::string> ElectionHosts(const config::Addresses& advertised) {
+  return {advertised.election_addr.host};
+}
+
+ServerCertificates::ServerCertificates(Deps deps, Options options, Changed changed)
+    : deps_(std::move(deps)), options_(std::move(options)), changed_(std::move(changed)) {}
+
+Status ServerCertificates::Start(ClusterIdentityRef identity) {
+  CHECK(identity != nullptr, "no identity");
+  identity_ = std::move(identity);
+  RETURN_IF_ERROR(Make());
+  Check();
+  return {};
+}
+
+std::optional<Timestamp> ServerCertificates::not_after() const {
+  if (material_ == nullptr) return std::nullopt;
+  return material_->chain.front().facts().not_after;
+}
+
+Status ServerCertificates::Make() {
+  crypto::Secret seed(crypto::PrivateKey::kSeedSize);
+  deps_.random.Fill(seed.MutableBytes());
+  auto key = std::make_shared<const crypto::PrivateKey>(
+      crypto::PrivateKey::FromSeed(seed.Reveal().first<crypto::PrivateKey::kSeedSize>()));
+  const Timestamp now = deps_.loop.WallNow();
+  const crypto::CertificateAuthority& authority = *identity_->authority;
+  // Whole seconds, as certificates have them, so that the end is not after the CA's.
+  const Duration ca_rest = authority.certificate().facts().not_after - now.TruncatedToSecond();
+  const Duration life = std::min(options_.life, ca_rest);
+  ASSIGN_OR_RETURN(crypto::Certificate certificate,
+                   Under(authority.IssueServer(
+                             {.hosts = options_.hosts}, key->public_key(),
+                             {.serial = crypto::SerialNumber::FromRandom(deps_.random.Array<16>()),
+                              .issued_at = now,
+                              .life = life}),
+                         "server certificate"));
+  material_ = std::make_shared<const RpcTlsMaterial>(RpcTlsMaterial{
+      .chain = {std::move(certificate)}, .key = std::move(key), .roots = identity_->roots});
+  renew_at_ = deps_.loop.Now() + (life / 2);
+  renew_at_wall_ = now + (life / 2);
+  changed_(material_);
+  return {};
+}
+
+void ServerCertificates::Check() {
+  WarnOfCaEnd();
+  const Instant now = deps_.loop.Now();
+  if (now >= renew_at_ || deps_.loop.WallNow() >= renew_at_wall_) {
+    if (Status made = Make(); !made) {
+      deps_.log.Error("server certificate not renewed; the old one stays",
+                      {{"error", made.error()}});
+    }
+  }
+  const Duration rest = std::max(renew_at_ - now, Duration::Minutes(1));
+  timer_ = deps_.loop.CallAfter(std::min(options_.check_interval, rest), [this] { Check(); });
+}
+
+void ServerCertificates::WarnOfCaEnd() {
+  const Timestamp end = identity_->authority->certificate().facts().not_after;
+  const Instant now = deps_.loop.Now();
+  if (end - deps_.loop.WallNow() > kCaWarning) return;
+  if (warned_at_ && now - *warned_at_ < Duration::Days(1)) return;
+  warned_at_ = now;
+  deps_.log.Warning("the cluster's CA certificate ends soon", {{"not_after", end}});
+}
+
+}  // namespace nstance

@@ -1,0 +1,56 @@
+// SimCache: ports/cache.h in simulated time. The disk outlives the process; what was not flushed
+// when the process dies is lost.
+//
+// It is written behind every 200 ms. Faults: `broken` loses everything that is written from then on
+// and reads as empty; a test may also clear or keep an old copy of the disk at any moment, which
+// must change no decision.
+#pragma once
+
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/time.h"
+#include "ports/cache.h"
+#include "ports/loop.h"
+
+namespace nstance::sim {
+
+// The tables by their keys. Copyable: an old disk is a copy.
+struct SimCacheDisk {
+  using ByInstance = std::pair<InstanceId, std::string>;
+
+  std::map<std::pair<TenantId, GroupKey>, cache::GroupRow> groups = {};
+  std::map<InstanceId, cache::InstanceRow> instances = {};
+  std::map<InstanceId, cache::HealthRow> health = {};
+  std::map<ByInstance, cache::PublicKeyRow> public_keys = {};
+  std::map<std::string, cache::ImageRow> images = {};
+  std::map<std::pair<std::string, InstanceId>, cache::BalancerRow> balancers = {};
+  std::map<std::pair<TenantId, std::string>, cache::OperatorRow> operators = {};
+  bool broken = false;
+
+  void Apply(const cache::Change& change);
+  [[nodiscard]] cache::Contents Read() const;
+};
+
+class SimCache final : public Cache {
+ public:
+  // Both outlive the cache.
+  SimCache(Loop& loop, SimCacheDisk& disk) : loop_(loop), disk_(disk) {}
+
+  void Write(std::vector<cache::Change> changes) override;
+  [[nodiscard]] Pending Load(Loaded done) override;
+  [[nodiscard]] Pending Flush(Task done) override;
+
+ private:
+  void FlushNow();
+
+  Loop& loop_;
+  SimCacheDisk& disk_;
+  std::vector<cache::Change> waiting_;
+  bool armed_ = false;
+  Pending timer_;
+};
+
+}  // namespace nstance::sim

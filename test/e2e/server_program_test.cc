@@ -1,0 +1,206 @@
+// The nstance-server program as an administrator runs it: --validate and its exit codes, where the
+// health pages are, what a damaged cache and a bucket that comes late do.
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/core.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "adapters/real_loop/real_loop.h"
+#include "test/e2e/cluster_config.h"
+#include "test/e2e/tcp_socket.h"
+#include "test/support/background_process.h"
+#include "test/support/loop_runner.h"
+#include "test/support/process.h"
+#include "test/support/temp_dir.h"
+
+namespace nstance::test {
+namespace {
+
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+
+constexpr Duration kSoon = Duration::Seconds(60);
+
+class ServerProgramTest : public testing::Test {
+ public:
+  ServerProgramTest() {
+    std::filesystem::create_directories(bucket() + "/config");
+    config.instances_root = (folder.path() / "instances").string();
+    config.agent_command = {"/bin/true"};
+  }
+
+  [[nodiscard]] std::string bucket() const { return (folder.path() / "bucket").string(); }
+  [[nodiscard]] std::string cache() const { return (folder.path() / "cache").string(); }
+
+  std::string Write(const std::string& path, const std::string& text) const {
+    const std::filesystem::path whole = folder.path() / path;
+    std::filesystem::create_directories(whole.parent_path());
+    std::ofstream(whole, std::ios::binary) << text;
+    return whole.string();
+  }
+  void Store(const std::string& text) const {
+    Write("bucket/config/" + config.shard + ".jsonc", text);
+  }
+
+  static ProcessOutput Run(std::vector<std::string> words) {
+    words.insert(words.begin(), NSTANCE_SERVER_PROGRAM);
+    auto result = RunProcess({.argv = std::move(words)});
+    EXPECT_TRUE(result) << result.error().ToString();
+    return result.value_or(ProcessOutput{});
+  }
+  ProcessOutput ValidateStored(const std::string& shard = "local-a") const {
+    return Run({"--validate", "--shard", shard, "--storage", "file", "--bucket", bucket()});
+  }
+
+  void Start(std::vector<std::string> more = {}) {
+    std::vector<std::string> argv = {NSTANCE_SERVER_PROGRAM,
+                                     "--id",
+                                     "s1",
+                                     "--shard",
+                                     config.shard,
+                                     "--storage",
+                                     "file",
+                                     "--bucket",
+                                     bucket(),
+                                     "--cachedir",
+                                     cache()};
+    for (const std::string port : {"registration", "operator", "agent", "election"}) {
+      argv.insert(argv.end(), {"--bind", port + "=127.0.0.1:0"});
+    }
+    argv.insert(argv.end(), more.begin(), more.end());
+    auto started = BackgroundProcess::Start(
+        {.argv = std::move(argv),
+         .environment = {std::string(ClusterConfig::kKeyVariable) + "=" + std::string(32, 'k')},
+         .directory = folder.path().string()},
+        (folder.path() / "server.log").string());
+    ASSERT_TRUE(started.has_value()) << started.error().ToString();
+    process = std::move(started).value();
+  }
+  bool UntilStatus(const std::string& address, const std::string& path, int status) {
+    return RunUntil(loop, [&] { return HttpGet(address, path).status == status; }, kSoon);
+  }
+  void SetHealth(const std::string& address) {
+    json::Object bind;
+    bind.push_back(
+        {.key = "health_addr", .key_position = {}, .value = json::Value::String(address)});
+    config.server = {
+        {.key = "bind", .key_position = {}, .value = json::Value::Map(std::move(bind))}};
+  }
+
+  TempDir folder;
+  ClusterConfig config;
+  RealLoop loop;
+  std::unique_ptr<BackgroundProcess> process;
+};
+
+// --- --validate ----------------------------------------------------------------------------------
+
+TEST_F(ServerProgramTest, ASoundConfigurationIsZero) {
+  Store(config.ToText());
+  EXPECT_EQ(ValidateStored().exit_code, 0);
+  EXPECT_EQ(Run({"--validate=" + Write("c.jsonc", config.ToText())}).exit_code, 0);
+}
+
+TEST_F(ServerProgramTest, AWrongOneIsThreeAndSaysWhere) {
+  Store("{\n  \"server\": 1 }");
+  const ProcessOutput stored = ValidateStored();
+  EXPECT_EQ(stored.exit_code, 3);
+  EXPECT_THAT(stored.out, HasSubstr("config/local-a.jsonc:2:13: server: "));
+  const std::string path = Write("c.jsonc", "{\n  \"server\": 1 }");
+  const ProcessOutput file = Run({"--validate=" + path});
+  EXPECT_EQ(file.exit_code, 3);
+  EXPECT_THAT(file.out, HasSubstr(path + ":2:13: server: "));
+}
+
+TEST_F(ServerProgramTest, AnotherShardsConfigurationIsThree) {
+  Write("bucket/config/other.jsonc", config.ToText());
+  const ProcessOutput result = ValidateStored("other");
+  EXPECT_EQ(result.exit_code, 3);
+  EXPECT_THAT(result.out, HasSubstr("server.shard"));
+}
+
+TEST_F(ServerProgramTest, WhatCannotBeReadIsOne) {
+  EXPECT_EQ(ValidateStored().exit_code, 1);
+  EXPECT_EQ(Run({"--validate=" + (folder.path() / "none").string()}).exit_code, 1);
+  EXPECT_EQ(Run({"--validate=/dev/zero"}).exit_code, 1);
+  const ProcessOutput cloud =
+      Run({"--validate", "--shard", "a", "--storage", "s3", "--bucket", "b_a_d"});
+  EXPECT_EQ(cloud.exit_code, 1);
+  EXPECT_THAT(cloud.err, Not(IsEmpty()));
+}
+
+TEST_F(ServerProgramTest, AWrongLineIsTwo) {
+  EXPECT_EQ(Run({"--validate", "--shard", "a"}).exit_code, 2);
+  EXPECT_EQ(Run({"--prefix"}).exit_code, 2);
+}
+
+TEST_F(ServerProgramTest, WhatIsNotBuiltIsAWarning) {
+  config.groups = {{.name = "warm",
+                    .size = 1,
+                    .more = {{.key = "pool", .key_position = {}, .value = json::Value::Map({})}}}};
+  Store(config.ToText());
+  const ProcessOutput result = ValidateStored();
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_THAT(result.out, HasSubstr("warning: groups.default.warm.pool: not yet active"));
+}
+
+// --- Running -------------------------------------------------------------------------------------
+
+TEST_F(ServerProgramTest, TheHealthPagesFollowTheConfiguration) {
+  const std::string first = fmt::format("127.0.0.1:{}", FreePort());
+  const std::string second = fmt::format("127.0.0.1:{}", FreePort());
+  SetHealth(first);
+  Write("cache/config.jsonc", config.ToText());
+  SetHealth(second);
+  Start();
+  // The bucket has none: the last good one tells where.
+  ASSERT_TRUE(UntilStatus(first, "/healthz", 200)) << process->OutputTail();
+  Store(config.ToText());
+  ASSERT_TRUE(UntilStatus(second, "/healthz", 200)) << process->OutputTail();
+  ASSERT_TRUE(UntilStatus(second, "/leader/health", 200)) << process->OutputTail();
+  EXPECT_NE(HttpGet(first, "/healthz").status, 200);
+}
+
+TEST_F(ServerProgramTest, TheHealthPagesMoveWithinTheirPort) {
+  const int port = FreePort();
+  const std::string everywhere = fmt::format("0.0.0.0:{}", port);
+  const std::string here = fmt::format("127.0.0.1:{}", port);
+  SetHealth(everywhere);
+  Write("cache/config.jsonc", config.ToText());
+  SetHealth(here);
+  Start();
+  ASSERT_TRUE(UntilStatus(here, "/healthz", 200)) << process->OutputTail();
+  Store(config.ToText());
+  ASSERT_TRUE(UntilStatus(here, "/leader/health", 200)) << process->OutputTail();
+  EXPECT_THAT(process->OutputTail(), HasSubstr(R"("host":"127.0.0.1")"));
+}
+
+TEST_F(ServerProgramTest, ABucketMayComeLateAndTheCacheMayBeRubbish) {
+  Write("cache/db/nstance.db", std::string(5'000, 'x'));
+  std::filesystem::remove_all(bucket());
+  const std::string health = fmt::format("127.0.0.1:{}", FreePort());
+  Start({"--bind", "health=" + health, "--prefix", "clusters/one"});
+  ASSERT_TRUE(UntilStatus(health, "/readyz", 503)) << process->OutputTail();
+  Write("bucket/clusters/one/config/" + config.shard + ".jsonc", config.ToText());
+  ASSERT_TRUE(UntilStatus(health, "/leader/health", 200)) << process->OutputTail();
+  EXPECT_TRUE(std::filesystem::exists(bucket() + "/clusters/one/ca.crt"));
+  EXPECT_FALSE(std::filesystem::exists(bucket() + "/ca.crt"));
+  EXPECT_THAT(HttpGet(health, "/metrics").body, HasSubstr("\nnstance_takeover_seconds_count 1\n"));
+  process->Signal(SIGTERM);
+  ASSERT_TRUE(RunUntil(loop, [&] { return !process->Running(); }, kSoon));
+  EXPECT_EQ(process->exit_code(), 0);
+  std::ifstream file(cache() + "/db/nstance.db", std::ios::binary);
+  std::string head(15, ' ');
+  file.read(head.data(), 15);
+  EXPECT_EQ(head, "SQLite format 3");
+}
+
+}  // namespace
+}  // namespace nstance::test

@@ -1,0 +1,230 @@
+// The fleet engine in a simulated world: what operators see of it, one test each; then failovers at
+// every moment over seeds, with the cloud and the bucket as judges.
+#include "server/fleet/fleet.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "core/object_layout.h"
+#include "test/server/fleet/fleet_world.h"
+
+namespace nstance::test {
+namespace {
+
+using testing::IsEmpty;
+using testing::SizeIs;
+
+std::vector<InstanceId> Registered(World& world) {
+  std::vector<InstanceId> out;
+  for (const Instance* instance : world.leader().fleet().OfTenant(DefaultTenant())) {
+    if (instance->phase() == InstancePhase::kRegistered) out.push_back(instance->id);
+  }
+  return out;
+}
+
+TEST(FleetTest, AGroupComesUp) {
+  World world({.size = 3});
+  world.Lead("s1");
+  ASSERT_TRUE(world.UntilReady(3));
+  EXPECT_THAT(world.leader().journal().journal().intents, SizeIs(testing::Le(3)));
+  world.For(Duration::Seconds(5));
+  EXPECT_THAT(world.leader().journal().journal().intents, IsEmpty());
+  EXPECT_THAT(world.leader().errors, IsEmpty());
+}
+
+TEST(FleetTest, ItScalesUpAndDown) {
+  World world({.size = 3});
+  world.Lead("s1");
+  ASSERT_TRUE(world.UntilReady(3));
+  world.leader().SetSize(7);
+  ASSERT_TRUE(world.UntilReady(7));
+  world.leader().SetSize(2);
+  ASSERT_TRUE(world.UntilReady(2));
+  int drained = 0;
+  for (const api::InstanceEvent& event : world.leader().events) {
+    if (event.status == "pending_deletion") {
+      ++drained;
+      EXPECT_EQ(event.reason, "scale-down");
+    }
+  }
+  EXPECT_EQ(drained, 5);
+}
+
+TEST(FleetTest, AMachineThatDiesIsReplacedAtOnce) {
+  World world({.size = 3});
+  world.Lead("s1");
+  ASSERT_TRUE(world.UntilReady(3));
+  const auto creates = world.cloud().Count(sim::SimProviderMethod::kCreate);
+  const sim::SimVm* victim = world.cloud().Vms().front();
+  ASSERT_TRUE(world.cloud().SetStatusByHand(victim->provider_id, ProviderStatus::kStopped));
+  // Well below any interval of health checks.
+  ASSERT_TRUE(
+      world.Until([&] { return world.cloud().Count(sim::SimProviderMethod::kCreate) > creates; },
+                  Duration::Seconds(2)));
+  ASSERT_TRUE(world.UntilReady(3));
+}
+
+TEST(FleetTest, AnAgentThatHangsIsReplacedAndDrained) {
+  World world({.size = 4});
+  world.Lead("s1");
+  ASSERT_TRUE(world.UntilReady(4));
+  const InstanceId frozen = Registered(world).front();
+  world.Freeze(frozen);
+  ASSERT_TRUE(world.Until([&] {
+    const Instance* instance = world.leader().fleet().Find(frozen);
+    return instance->phase() == InstancePhase::kGone;
+  }));
+  ASSERT_TRUE(world.UntilReady(4));
+  bool drained = false;
+  for (const api::InstanceEvent& event : world.leader().events) {
+    drained = drained || (event.status == "pending_deletion" && event.reason == "unhealthy");
+  }
+  EXPECT_TRUE(drained);
+}
+
+TEST(FleetTest, AnAcknowledgedDrainEndsAtOnce) {
+  World world({.size = 3, .drain_timeout = "1h"});
+  world.Lead("s1");
+  ASSERT_TRUE(world.UntilReady(3));
+  world.leader().SetSize(2);
+  ASSERT_TRUE(world.Until([&] { return !world.leader().events.empty(); }));
+  const api::InstanceEvent drain = world.leader().events.front();
+  bool answered = false;
+  world.leader().fleet().Acknowledge({.tenant = DefaultTenant(),
+                                      .instance_id = *ParsePuidv7(drain.instance_id),
+                                      .drain_id = drain.drain_id},
+                                     [&](const Status& status) {
+                                       EXPECT_TRUE(status.has_value());
+                                       answered = true;
+                                     });
+  ASSERT_TRUE(world.Until([&] { return answered; }));
+  ASSERT_TRUE(world.UntilReady(2, Duration::Minutes(1)));
+}
+
+TEST(FleetTest, AnInstanceIsDeletedOnRequestAndReplaced) {
+  World world({.size = 3});
+  world.Lead("s1");
+  ASSERT_TRUE(world.UntilReady(3));
+  const InstanceId id = Registered(world).front();
+  std::string answer;
+  world.leader().fleet().Delete({.tenant = DefaultTenant(), .instance_id = id},
+                                [&](Result<std::string> status) { answer = status.value(); });
+  ASSERT_TRUE(world.Until([&] { return !answer.empty(); }));
+  EXPECT_EQ(answer, "deleting");
+  ASSERT_TRUE(world.Until(
+      [&] { return world.leader().fleet().Find(id)->phase() == InstancePhase::kGone; }));
+  ASSERT_TRUE(world.UntilReady(3));
+}
+
+TEST(FleetTest, AnOnDemandInstanceIsOutsideTheCount) {
+  World world({.size = 2});
+  world.Lead("s1");
+  ASSERT_TRUE(world.UntilReady(2));
+  std::string made;
+  const auto create = [&] {
+    world.leader().fleet().CreateOnDemand(
+        {.tenant = DefaultTenant(), .group = kWorkers, .request_id = "r1"},
+        [&](Result<api::CreateInstanceResponse> answer) { made = answer.value().instance_id; });
+  };
+  create();
+  ASSERT_TRUE(world.Until([&] { return !made.empty(); }));
+  const std::string first = made;
+  ASSERT_TRUE(world.Until([&] { return world.cloud().Vms().size() == 3; }));
+  create();
+  EXPECT_EQ(made, first);
+  world.For(Duration::Minutes(2));
+  EXPECT_EQ(world.Ready(), 2);
+  EXPECT_THAT(world.cloud().Vms(), SizeIs(3));
+}
+
+TEST(FleetTest, ANewLeaderReplacesNothing) {
+  World world({.size = 5});
+  world.Lead("s1");
+  ASSERT_TRUE(world.UntilReady(5));
+  const auto creates = world.cloud().Count(sim::SimProviderMethod::kCreate);
+  const auto deletes = world.cloud().Count(sim::SimProviderMethod::kDelete);
+  world.KillLeader();
+  world.For(Duration::Seconds(10));
+  world.Lead("s2");
+  world.Reconnect();
+  ASSERT_TRUE(world.UntilReady(5));
+  world.For(Duration::Minutes(5));
+  EXPECT_EQ(world.cloud().Count(sim::SimProviderMethod::kCreate), creates);
+  EXPECT_EQ(world.cloud().Count(sim::SimProviderMethod::kDelete), deletes);
+}
+
+TEST(FleetTest, ADrainKeepsItsDeadlineAcrossLeaders) {
+  World world({.size = 3, .drain_timeout = "60s"});
+  world.Lead("s1");
+  ASSERT_TRUE(world.UntilReady(3));
+  world.leader().SetSize(2);
+  ASSERT_TRUE(world.Until([&] { return !world.leader().events.empty(); }));
+  const api::InstanceEvent drain = world.leader().events.front();
+  world.For(Duration::Seconds(20));
+  world.Lead("s2");
+  world.Reconnect();
+  world.For(Duration::Seconds(30));
+  const InstanceId id = *ParsePuidv7(drain.instance_id);
+  const Instance* instance = world.leader().fleet().Find(id);
+  ASSERT_EQ(instance->phase(), InstancePhase::kDraining);
+  EXPECT_EQ(instance->record()->drain->delete_at, *drain.delete_at);
+  EXPECT_EQ(instance->record()->drain->id, drain.drain_id);
+  ASSERT_TRUE(world.UntilReady(2, Duration::Seconds(40)));
+}
+
+// --- Failovers at random moments -----------------------------------------------------------------
+
+// Live records and live VMs match one to one, and the group has its size.
+void ExpectSettled(World& world, int size) {
+  ASSERT_TRUE(world.UntilReady(size, Duration::Minutes(30)))
+      << "ready " << world.Ready() << ", VMs " << world.cloud().Vms().size();
+  world.For(Duration::Minutes(15));
+  EXPECT_EQ(world.Ready(), size);
+  std::set<std::string> records;
+  std::set<std::string> vms;
+  for (const Instance* instance : world.leader().fleet().OfTenant(DefaultTenant())) {
+    if (instance->live()) records.insert(instance->id.text());
+  }
+  for (const sim::SimVm* vm : world.cloud().Vms()) vms.insert(vm->shown.instance_id->text());
+  EXPECT_EQ(records, vms);
+  for (const Intent& intent : world.leader().journal().journal().intents) {
+    ADD_FAILURE() << "open: " << EncodeIntent(intent) << " "
+                  << PhaseName(world.leader().fleet().Find(intent.instance_id)->phase());
+  }
+}
+
+class FleetFailoverTest : public testing::TestWithParam<int> {};
+
+TEST_P(FleetFailoverTest, LeavesNoLeakAndNoPhantom) {
+  const auto seed = static_cast<std::uint64_t>(GetParam());
+  World world({.seed = seed, .size = 5});
+  Prng prng(seed * 77 + 1);
+  world.Lead("s0");
+  int size = 5;
+  for (int round = 0; round < 12; ++round) {
+    world.For(Duration::Milliseconds(prng.Between(1, 8'000)));
+    if (world.leader().ready() && prng.Chance(2, 3)) {
+      size = static_cast<int>(prng.Between(0, 9));
+      world.leader().SetSize(size);
+      world.For(Duration::Milliseconds(prng.Between(0, 3'000)));
+    }
+    world.KillLeader();
+    world.For(Duration::Milliseconds(prng.Between(0, 2'000)));
+    world.settings().size = size;
+    Leader& leader = world.Lead("s" + std::to_string(round + 1));
+    leader.provider().faults().answer_lost = 500;
+    leader.provider().faults().error_maybe_done = 500;
+    leader.store().faults().answer_lost = 300;
+    leader.store().faults().error_maybe_done = 300;
+    world.Reconnect();
+  }
+  world.KillLeader();
+  world.Lead("calm");
+  world.Reconnect();
+  ExpectSettled(world, size);
+}
+
+INSTANTIATE_TEST_SUITE_P(Seeds, FleetFailoverTest, testing::Range(0, 20));
+
+}  // namespace
+}  // namespace nstance::test

@@ -1,0 +1,288 @@
+// The agent's side of the services: health streams, their limits, what agents may say, and when an
+// identity loses its streams.
+#include <limits>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "core/deny_list.h"
+#include "test/server/services/services_world.h"
+
+namespace nstance::test {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+const RpcMetadata kRenews = {{.name = "nstance-features", .value = "renew"}};
+
+class AgentServiceTest : public testing::Test {
+ public:
+  // A stream that has carried its first report.
+  ClientCallPtr Health(const JoinedAgent& who) {
+    ClientCallPtr call = world.Open(who.tls, api::kSubmitHealthReport.path, {.metadata = kRenews});
+    EXPECT_TRUE(call->connected);
+    Send(*call, Report(who));
+    world.Settle();
+    return call;
+  }
+  api::HealthReportRequest Report(const JoinedAgent& who) {
+    return {.version = "1.0", .instance_id = who.id.text(), .count = ++count};
+  }
+  static void Send(ClientCall& call, api::HealthReportRequest report) {
+    call.call->Send(RpcMessage::Of(std::move(report)));
+  }
+  api::Instance Detail(const JoinedAgent& who) {
+    const auto answer = world.Call(world.Operator(who.tenant), api::kGetInstanceStatus,
+                                   {.instance_id = who.id.text()});
+    EXPECT_TRUE(answer.has_value()) << answer.error().ToString();
+    return *answer->instance;
+  }
+
+  ServicesWorld world;
+  JoinedAgent agent = world.JoinNew(kProd);
+  std::int64_t count = 0;
+};
+
+TEST_F(AgentServiceTest, AReportMakesTheInstanceHealthyAndTheStreamsEndDoesNot) {
+  const ClientCallPtr call = Health(agent);
+  EXPECT_FALSE(call->end.has_value());
+  EXPECT_EQ(Detail(agent).health, "healthy");
+  EXPECT_EQ(Detail(agent).agent_version, "1.0");
+  call->call->HalfClose();
+  ASSERT_TRUE(world.Until([&] { return call->end.has_value(); }));
+  EXPECT_TRUE(call->good());
+  EXPECT_EQ(Detail(agent).health, "disconnected");
+}
+
+TEST_F(AgentServiceTest, BI62_AReportInTheNameOfAnotherEndsTheStream) {
+  const JoinedAgent other = world.JoinNew(kProd);
+  const ClientCallPtr call = Health(agent);
+  const auto before = world.Objects();
+  Send(*call, Report(other));
+  ASSERT_TRUE(world.Until([&] { return call->end.has_value(); }));
+  EXPECT_EQ(call->code(), Code::kPermissionDenied);
+  EXPECT_EQ(call->end->error().message, "instance ID mismatch");
+  EXPECT_FALSE(Detail(other).last_seen.has_value());
+  EXPECT_EQ(world.Metric("bad_input_total", "instance_id"), 1);
+  EXPECT_EQ(world.Objects(), before);
+}
+
+TEST_F(AgentServiceTest, BI63_AReportAboveTheLimitIsRefused) {
+  for (int kind = 0; kind < 3; ++kind) {
+    const ClientCallPtr call = Health(agent);
+    api::HealthReportRequest report = Report(agent);
+    if (kind == 0) report.version = std::string(std::size_t{5} << 20U, 'v');
+    if (kind == 1) report.version = std::string(300'000, 'v');
+    if (kind == 2) report.files[std::string(std::size_t{1} << 20U, 'f')] = {};
+    Send(*call, std::move(report));
+    world.Settle();
+    // The client's own limit is 4 MiB: that one is not even sent.
+    if (kind == 0) {
+      EXPECT_FALSE(call->end.has_value());
+      continue;
+    }
+    ASSERT_TRUE(call->end.has_value()) << kind;
+    EXPECT_EQ(call->code(), Code::kResourceExhausted) << call->end->error().ToString();
+  }
+}
+
+TEST_F(AgentServiceTest, BI64_BI65_NumbersThatCannotBeCostNothing) {
+  const ClientCallPtr call = Health(agent);
+  const auto before = world.Objects();
+  const std::size_t machines = world.cloud.Vms().size();
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  for (const double value :
+       {std::numeric_limits<double>::quiet_NaN(), kInfinity, -kInfinity, 1e308, -5.0}) {
+    api::HealthReportRequest report = Report(agent);
+    report.metrics = api::Metrics{.cpu_usage = value,
+                                  .cpu_core_usage = {value, value},
+                                  .memory_usage = value,
+                                  .ebpf_counters = {{0, 1}, {70'000, 1}},
+                                  .conntrack_count = 10,
+                                  .conntrack_max = 5};
+    report.one_minute = report.metrics;
+    Send(*call, std::move(report));
+    world.For(Duration::Seconds(2));
+  }
+  EXPECT_FALSE(call->end.has_value());
+  EXPECT_EQ(Detail(agent).health, "healthy");
+  EXPECT_EQ(world.Objects(), before);
+  EXPECT_EQ(world.cloud.Vms().size(), machines);
+}
+
+TEST_F(AgentServiceTest, BI65_AHundredThousandPortsAreRefused) {
+  const ClientCallPtr call = Health(agent);
+  api::HealthReportRequest report = Report(agent);
+  report.metrics.emplace();
+  for (std::uint32_t port = 0; port < 100'000; ++port) report.metrics->ebpf_counters[port] = 1;
+  Send(*call, std::move(report));
+  ASSERT_TRUE(world.Until([&] { return call->end.has_value(); }));
+  EXPECT_THAT(*call->code(), testing::AnyOf(Code::kResourceExhausted, Code::kInvalidArgument));
+}
+
+TEST_F(AgentServiceTest, BI66_TheAgentsClockDoesNotCount) {
+  const ClientCallPtr call = Health(agent);
+  for (const char* when : {"0001-01-01T00:00:00Z", "9999-12-31T23:59:59Z"}) {
+    api::HealthReportRequest report = Report(agent);
+    report.timestamp = *ParseTimestamp(when);
+    report.booted_at = report.timestamp;
+    report.agent_started_at = report.timestamp;
+    Send(*call, std::move(report));
+    world.For(Duration::Seconds(2));
+    const api::Instance detail = Detail(agent);
+    EXPECT_EQ(detail.health, "healthy");
+    EXPECT_LT(world.now() - *detail.last_seen, Duration::Seconds(10)) << "dated by the server";
+  }
+}
+
+TEST_F(AgentServiceTest, BI67_CountersThatGoBackAreCountedAndAccepted) {
+  const ClientCallPtr call = Health(agent);
+  for (const std::int64_t value :
+       {std::int64_t{0}, std::int64_t{-1}, std::numeric_limits<std::int64_t>::max(),
+        std::numeric_limits<std::int64_t>::max(), std::int64_t{1}}) {
+    api::HealthReportRequest report = Report(agent);
+    report.count = value;
+    Send(*call, std::move(report));
+    world.For(Duration::Seconds(2));
+  }
+  EXPECT_FALSE(call->end.has_value());
+  EXPECT_EQ(world.Metric("bad_input_total", "health_seq_anomaly"), 4);
+  EXPECT_EQ(Detail(agent).health, "healthy");
+}
+
+TEST_F(AgentServiceTest, BI68_LongAndStrangeVersionsAreCutAndEscaped) {
+  const ClientCallPtr call = Health(agent);
+  api::HealthReportRequest report = Report(agent);
+  report.version = std::string(std::size_t{64} * 1024, 'v');
+  Send(*call, report);
+  world.For(Duration::Seconds(2));
+  EXPECT_FALSE(call->end.has_value());
+  EXPECT_LE(Detail(agent).agent_version.size(), 256U);
+  report = Report(agent);
+  report.version = "1.0\x1b[2J\n";
+  Send(*call, report);
+  world.For(Duration::Seconds(2));
+  EXPECT_FALSE(Detail(agent).agent_version.contains('\x1b'));
+  for (const std::string& line : world.sink.lines) EXPECT_FALSE(line.contains('\x1b'));
+}
+
+TEST_F(AgentServiceTest, BI69_AHashThatIsNoneChangesNothing) {
+  const ClientCallPtr call = Health(agent);
+  const auto before = world.Objects();
+  for (const std::string& hash : {std::string("no hash"), std::string(1'000, 'f')}) {
+    api::HealthReportRequest report = Report(agent);
+    report.config_hash = hash;
+    Send(*call, std::move(report));
+    world.For(Duration::Seconds(2));
+  }
+  EXPECT_FALSE(call->end.has_value());
+  EXPECT_EQ(world.Objects(), before);
+}
+
+TEST_F(AgentServiceTest, BI71_TooManyReportsEndTheStreamAndABurstIsMerged) {
+  const ClientCallPtr burst = Health(agent);
+  for (int i = 0; i < 50; ++i) {
+    api::HealthReportRequest report = Report(agent);
+    report.version = "2." + std::to_string(i);
+    Send(*burst, std::move(report));
+    if (i % 5 == 4) world.For(Duration::Milliseconds(10));  // The client's queue is bounded, too.
+  }
+  world.Settle();
+  EXPECT_FALSE(burst->end.has_value());
+  world.For(Duration::Seconds(2));
+  EXPECT_EQ(Detail(agent).agent_version, "2.49") << "the latest of a burst counts";
+  EXPECT_GT(world.Metric("limit_hits_total", "health_report_rate"), 0);
+  for (int i = 0; i < 150 && !burst->end.has_value(); ++i) {
+    Send(*burst, Report(agent));
+    if (i % 5 == 4) world.For(Duration::Milliseconds(10));
+  }
+  ASSERT_TRUE(world.Until([&] { return burst->end.has_value(); }));
+  EXPECT_EQ(burst->code(), Code::kResourceExhausted);
+}
+
+TEST_F(AgentServiceTest, BI71_OfManyHealthStreamsOneIsLeft) {
+  std::vector<ClientCallPtr> calls;
+  for (int i = 0; i < 20; ++i) calls.push_back(Health(agent));
+  int open = 0;
+  for (const ClientCallPtr& call : calls) {
+    if (!call->end.has_value()) ++open;
+  }
+  EXPECT_EQ(open, 1);
+  EXPECT_FALSE(calls.back()->end.has_value());
+  EXPECT_EQ(calls.front()->code(), Code::kAborted);
+  EXPECT_EQ(Detail(agent).health, "healthy") << "the end of an older stream is no disconnect";
+}
+
+TEST_F(AgentServiceTest, ANewerStreamEndsTheOlderOneAsTheAgentCanBearIt) {
+  const ClientCallPtr files = world.Watch(agent.tls, api::kReceiveFiles, {.metadata = kRenews});
+  const ClientCallPtr newer = world.Watch(agent.tls, api::kReceiveFiles, {.metadata = kRenews});
+  EXPECT_EQ(files->code(), Code::kAborted);
+  files->channel->Close();  // An agent has two connections at most.
+  // An agent that announced nothing would exit on an error: its streams end well, or stay.
+  const ClientCallPtr legacy = world.Watch(agent.tls, api::kReceiveFiles);
+  EXPECT_TRUE(newer->good());
+  EXPECT_FALSE(legacy->end.has_value());
+  const JoinedAgent other = world.JoinNew(kProd);
+  const ClientCallPtr first = world.Watch(other.tls, api::kReceiveKeyRequests);
+  const ClientCallPtr second = world.Watch(other.tls, api::kReceiveKeyRequests);
+  EXPECT_FALSE(first->end.has_value());
+  EXPECT_FALSE(second->end.has_value());
+}
+
+TEST_F(AgentServiceTest, BI75_AnInstanceThatIsDeletedLosesItsStreamsAndGetsNoNewOnes) {
+  const ClientCallPtr health = Health(agent);
+  const ClientCallPtr files = world.Watch(agent.tls, api::kReceiveFiles, {.metadata = kRenews});
+  const auto answer =
+      world.Call(world.Operator(kProd), api::kDeleteInstance, {.instance_id = agent.id.text()});
+  ASSERT_TRUE(answer.has_value());
+  EXPECT_EQ(answer->status, "deleting");
+  world.Settle();
+  EXPECT_EQ(health->code(), Code::kPermissionDenied);
+  EXPECT_EQ(files->code(), Code::kPermissionDenied);
+  for (int i = 0; i < 2; ++i) {  // While it is deleting, and when it is gone.
+    EXPECT_EQ(world.Watch(agent.tls, api::kReceiveFiles)->code(), Code::kPermissionDenied);
+    EXPECT_EQ(world.Watch(agent.tls, api::kReceiveKeyRequests)->code(), Code::kPermissionDenied);
+    const auto renewal = world.Call(agent.tls, api::kAgentRenewCertificate,
+                                    {.public_key_pem = agent.key->public_key().ToPem()});
+    EXPECT_EQ(renewal.error().code, Code::kPermissionDenied);
+    ASSERT_TRUE(
+        world.Until([&] { return world.Record(kProd, agent.id).phase == InstancePhase::kGone; }));
+  }
+}
+
+TEST_F(AgentServiceTest, BI48_ADeniedIdentityLosesItsStreamsWithinTheInterval) {
+  const ClientCallPtr health = Health(agent);
+  const RpcTls ops = world.Operator(kProd);
+  const ClientCallPtr watch = world.Watch(ops, api::kWatchGroups);
+  DenyList list;
+  list.entries.push_back({.tenant = kProd,
+                          .identity = agent.id.text(),
+                          .reason = "stolen",
+                          .denied_at = world.now(),
+                          .expires_at = world.now() + Duration::Hours(1)});
+  list.entries.push_back({.serial = ops->chain.front().facts().serial.decimal(),
+                          .reason = "stolen",
+                          .denied_at = world.now(),
+                          .expires_at = world.now() + Duration::Hours(1)});
+  world.Put("deny/cluster.json", EncodeDenyList(list));
+  world.For(Duration::Seconds(12));
+  EXPECT_EQ(health->code(), Code::kUnauthenticated);
+  EXPECT_EQ(watch->code(), Code::kUnauthenticated);
+  EXPECT_EQ(world.Watch(agent.tls, api::kReceiveFiles)->code(), Code::kUnauthenticated);
+  EXPECT_EQ(world.Call(ops, api::kListGroups, {}).error().code, Code::kUnauthenticated);
+}
+
+TEST_F(AgentServiceTest, AStepDownEndsTheStreamsWithUnavailable) {
+  const ClientCallPtr health = Health(agent);
+  const ClientCallPtr watch = world.Watch(world.Operator(kProd), api::kWatchGroups);
+  world.StepDown();
+  world.Settle();
+  EXPECT_EQ(health->code(), Code::kUnavailable);
+  EXPECT_EQ(watch->code(), Code::kUnavailable);
+}
+
+}  // namespace
+}  // namespace nstance::test

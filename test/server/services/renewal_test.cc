@@ -1,0 +1,240 @@
+// Renewal of agents and operators (security.md 4): generations, lost answers, cloned identities and
+// keys of others, through the whole of a leader's services. The bucket is the judge.
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "core/object_layout.h"
+#include "core/operator_record.h"
+#include "test/server/services/services_world.h"
+
+namespace nstance::test {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+using testing::SizeIs;
+using Fate = HookedStore::Fate;
+using Key = std::shared_ptr<const crypto::PrivateKey>;
+
+std::string SerialOf(const RpcTls& tls) { return tls->chain.front().facts().serial.decimal(); }
+
+class RenewalTest : public testing::Test {
+ public:
+  Result<api::RenewCertificateResponse> Agent(const RpcTls& tls, const Key& key) {
+    return world.Call(tls, api::kAgentRenewCertificate,
+                      {.public_key_pem = key->public_key().ToPem()},
+                      {.metadata = {{.name = "nstance-features", .value = "renew"}}});
+  }
+  Result<api::RenewCertificateResponse> Operator(const RpcTls& tls, const Key& key) {
+    return world.Call(tls, api::kOperatorRenewCertificate,
+                      {.public_key_pem = key->public_key().ToPem()});
+  }
+  RpcTls JoinOperator(const Key& key, const TenantId& tenant = kProd) {
+    const auto answer = world.Call(world.Nobody(), api::kRegisterOperator,
+                                   world.JoinRequest(world.OperatorToken(tenant), *key));
+    EXPECT_TRUE(answer.has_value()) << answer.error().ToString();
+    return world.WithCertificate(answer->client_certificate_pem, key);
+  }
+
+  ServicesWorld world;
+};
+
+TEST_F(RenewalTest, AnAgentGetsANewGenerationWithANewKey) {
+  const JoinedAgent agent = world.JoinNew(kProd);
+  world.For(Duration::Minutes(1));
+  const Key key = world.NewKey();
+  const auto answer = Agent(agent.tls, key);
+  ASSERT_TRUE(answer.has_value()) << answer.error().ToString();
+  const RpcTls renewed = world.WithCertificate(answer->client_certificate_pem, key);
+  const InstanceRecord record = world.Record(kProd, agent.id);
+  EXPECT_EQ(record.generation, 2);
+  EXPECT_EQ(record.cert_serial, SerialOf(renewed));
+  EXPECT_EQ(record.public_key_pem, key->public_key().ToPem());
+  EXPECT_EQ(record.cert_expires_at, answer->expires_at);
+  EXPECT_THAT(world.Keys("certlog/"), SizeIs(2));
+  // The new one works, and renews in its turn.
+  EXPECT_FALSE(world.Watch(renewed, api::kReceiveFiles)->end.has_value());
+  EXPECT_TRUE(Agent(renewed, world.NewKey()).has_value());
+}
+
+TEST_F(RenewalTest, AnAnswerThatWasLostIsGivenAgainByteForByte) {
+  const JoinedAgent agent = world.JoinNew(kProd);
+  const Key key = world.NewKey();
+  const auto first = Agent(agent.tls, key);
+  ASSERT_TRUE(first.has_value());
+  world.For(Duration::Minutes(1));
+  world.Lead();
+  const auto second = Agent(agent.tls, key);  // Still with the old certificate.
+  ASSERT_TRUE(second.has_value()) << second.error().ToString();
+  EXPECT_EQ(*first, *second);
+  EXPECT_EQ(world.Record(kProd, agent.id).generation, 2);
+  EXPECT_THAT(world.Keys("certlog/"), SizeIs(2));
+  EXPECT_THAT(world.alarms, IsEmpty());
+}
+
+TEST_F(RenewalTest, AnOldGenerationThatAsksForAnotherKeyBlocksTheIdentity) {
+  const JoinedAgent agent = world.JoinNew(kProd);
+  const Key key = world.NewKey();
+  const auto good = Agent(agent.tls, key);
+  ASSERT_TRUE(good.has_value());
+  const RpcTls renewed = world.WithCertificate(good->client_certificate_pem, key);
+  const ClientCallPtr stream = world.Watch(renewed, api::kReceiveFiles);
+  const auto clone = Agent(agent.tls, world.NewKey());
+  ASSERT_FALSE(clone.has_value());
+  EXPECT_EQ(clone.error().code, Code::kUnauthenticated);
+  EXPECT_THAT(world.alarms, ElementsAre("identity_clone"));
+  EXPECT_TRUE(world.Record(kProd, agent.id).blocked.has_value());
+  // Both holders are out: streams are closed, calls and registrations refused, also elsewhere.
+  world.Settle();
+  EXPECT_EQ(stream->code(), Code::kUnauthenticated);
+  EXPECT_EQ(Agent(renewed, key).error().code, Code::kUnauthenticated);
+  world.Lead();
+  EXPECT_EQ(Agent(renewed, key).error().code, Code::kUnauthenticated);
+  EXPECT_EQ(world.Watch(renewed, api::kReceiveFiles)->code(), Code::kUnauthenticated);
+  const auto again =
+      world.Call(world.Nobody(), api::kRegisterAgent, world.JoinRequest(agent.token, *agent.key));
+  ASSERT_FALSE(again.has_value());
+  EXPECT_EQ(again.error().code, Code::kUnauthenticated);
+  // The decision of a person.
+  EXPECT_TRUE(
+      world.Call(world.Operator(kProd), api::kDeleteInstance, {.instance_id = agent.id.text()})
+          .has_value());
+}
+
+TEST_F(RenewalTest, KeysThatAreBadOrOfAnotherAreInvalidAndChangeNothing) {
+  const JoinedAgent agent = world.JoinNew(kProd);
+  const JoinedAgent other = world.JoinNew(kDev);
+  const auto before = world.Objects();
+  const auto bad = world.Call(agent.tls, api::kAgentRenewCertificate, {.public_key_pem = "no"});
+  ASSERT_FALSE(bad.has_value());
+  EXPECT_EQ(bad.error().code, Code::kInvalidArgument);
+  const auto foreign = Agent(agent.tls, other.key);
+  ASSERT_FALSE(foreign.has_value());
+  EXPECT_EQ(foreign.error().code, Code::kInvalidArgument);
+  EXPECT_THAT(world.alarms, ElementsAre("key_reuse"));
+  EXPECT_EQ(world.Objects(), before);
+}
+
+TEST_F(RenewalTest, WhoIsDrainedPastItsDeadlineOrDeletedIsNotRenewed) {
+  const JoinedAgent agent = world.JoinNew(kProd);
+  const RpcTls ops = world.Operator(kProd);
+  ASSERT_TRUE(world
+                  .Call(ops, api::kDeleteInstance,
+                        {.instance_id = agent.id.text(), .drain_timeout = Duration::Minutes(1)})
+                  .has_value());
+  world.Settle();
+  ASSERT_EQ(world.Record(kProd, agent.id).phase, InstancePhase::kDraining);
+  EXPECT_TRUE(Agent(agent.tls, agent.key).has_value());
+  world.server_loop.JumpWall(Duration::Minutes(2));
+  const auto late = Agent(agent.tls, agent.key);
+  ASSERT_FALSE(late.has_value());
+  EXPECT_EQ(late.error().code, Code::kPermissionDenied);
+}
+
+TEST_F(RenewalTest, AnAgentsRenewalSurvivesEveryFailureOfTheStore) {
+  for (const char* prefix : {"instance/", "certlog/"}) {
+    for (const Fate fate : {Fate::kNotDone, Fate::kAnswerLost}) {
+      SCOPED_TRACE(prefix);
+      const JoinedAgent agent = world.JoinNew(kProd);
+      const Key key = world.NewKey();
+      world.store.on_put = [&](const ObjectKey& at) {
+        return at.text().starts_with(prefix) ? fate : Fate::kNormal;
+      };
+      const auto first = Agent(agent.tls, key);
+      world.store.on_put = nullptr;
+      if (!world.leader->acting()) world.Lead();
+      const auto second = Agent(agent.tls, key);
+      ASSERT_TRUE(second.has_value()) << second.error().ToString();
+      if (first.has_value()) {
+        EXPECT_EQ(*first, *second);
+      }
+      const RpcTls renewed = world.WithCertificate(second->client_certificate_pem, key);
+      EXPECT_EQ(world.Record(kProd, agent.id).cert_serial, SerialOf(renewed));
+      EXPECT_THAT(world.alarms, IsEmpty());
+    }
+  }
+}
+
+// --- Operators -----------------------------------------------------------------------------------
+
+TEST_F(RenewalTest, AnOperatorRenewsWithANewKeyOrTheOldAndAgain) {
+  const Key first = world.NewKey();
+  const Key second = world.NewKey();
+  RpcTls tls = JoinOperator(first);
+  for (const Key& key : {second, second, world.NewKey()}) {
+    world.For(Duration::Minutes(1));
+    const auto answer = Operator(tls, key);
+    ASSERT_TRUE(answer.has_value()) << answer.error().ToString();
+    tls = world.WithCertificate(answer->client_certificate_pem, key);
+    EXPECT_TRUE(world.Call(tls, api::kListGroups, {}).has_value());
+  }
+  EXPECT_THAT(world.Keys("certlog/"), SizeIs(4));
+  EXPECT_THAT(world.alarms, IsEmpty());
+}
+
+TEST_F(RenewalTest, AnOperatorsLostAnswerIsGivenAgainAndAnotherKeyIsACloneOfIt) {
+  const RpcTls tls = JoinOperator(world.NewKey());
+  const Key key = world.NewKey();
+  const auto first = Operator(tls, key);
+  ASSERT_TRUE(first.has_value()) << first.error().ToString();
+  world.For(Duration::Minutes(1));
+  const auto again = Operator(tls, key);
+  ASSERT_TRUE(again.has_value()) << again.error().ToString();
+  EXPECT_EQ(*first, *again);
+  const auto before = world.Objects();
+  const auto clone = Operator(tls, world.NewKey());
+  ASSERT_FALSE(clone.has_value());
+  EXPECT_EQ(clone.error().code, Code::kUnauthenticated);
+  EXPECT_THAT(world.alarms, ElementsAre("identity_clone"));
+  EXPECT_EQ(world.Objects(), before);
+}
+
+TEST_F(RenewalTest, AnOperatorMayNotTakeTheKeyOfAnother) {
+  const Key mine = world.NewKey();
+  const Key theirs = world.NewKey();
+  const RpcTls tls = JoinOperator(mine);
+  const RpcTls other = JoinOperator(theirs);
+  const JoinedAgent agent = world.JoinNew(kProd);
+  const auto before = world.Objects();
+  for (const Key& key : {theirs, agent.key}) {
+    const auto answer = Operator(tls, key);
+    ASSERT_FALSE(answer.has_value());
+    EXPECT_EQ(answer.error().code, Code::kInvalidArgument) << answer.error().ToString();
+  }
+  EXPECT_THAT(world.alarms, ElementsAre("key_reuse", "key_reuse"));
+  EXPECT_EQ(world.Objects(), before);
+  EXPECT_TRUE(Operator(other, world.NewKey()).has_value());
+  EXPECT_TRUE(Operator(tls, world.NewKey()).has_value());
+}
+
+TEST_F(RenewalTest, AnOperatorsRenewalSurvivesEveryFailureOfTheStore) {
+  for (const char* prefix : {"operator/", "certlog/"}) {
+    for (const Fate fate : {Fate::kNotDone, Fate::kAnswerLost}) {
+      for (int skip : {0, 1}) {
+        SCOPED_TRACE(prefix + std::to_string(skip));
+        const RpcTls tls = JoinOperator(world.NewKey());
+        const Key key = world.NewKey();
+        int seen = 0;
+        world.store.on_put = [&](const ObjectKey& at) {
+          if (!at.text().starts_with(prefix)) return Fate::kNormal;
+          return seen++ < skip ? Fate::kNormal : fate;
+        };
+        const auto first = Operator(tls, key);
+        world.store.on_put = nullptr;
+        world.For(Duration::Seconds(10));
+        const auto second = Operator(tls, key);
+        ASSERT_TRUE(second.has_value()) << second.error().ToString();
+        if (first.has_value()) {
+          EXPECT_EQ(*first, *second);
+        }
+        EXPECT_THAT(world.alarms, IsEmpty());
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace nstance::test
