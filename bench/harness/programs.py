@@ -113,8 +113,11 @@ def _replacements(server, instances, options):
     created = shard.NewEntries(instances.root)
     try:
         for number in range(options["kills"]):
-            members = sorted(shard.wait_until(
-                lambda: _settled(instances, options, victim) or not server.running(), "the group is whole"))
+            members = shard.wait_until(
+                lambda: _settled(instances, options, victim) or not server.running(), "the group is whole")
+            if not server.running():
+                raise RuntimeError(server.trouble())
+            members = sorted(members)
             victim = members[number % len(members)]
             time.sleep(options["pause_s"])
             processes = instances.processes(victim)

@@ -44,8 +44,6 @@ def configuration(instances_root, size, server=None):
             "subnet_pools": {"default": ["loopback"]},
             "secrets": {"provider": "object-storage",
                         "encryption_key": {"provider": "env", "source": "NSTANCE_ENCRYPTION_KEY"}},
-            # The first server of a new cluster waits one lease before it makes the keys.
-            "leader_election": {"cluster": {"renew_interval": "1s", "lease_timeout": "3s"}},
             "deletion_brake": {"unordered": off, "ordered": off},
             "error_exit_jitter": {"min_delay": "0s", "max_delay": "0s"}, **(server or {})},
         "defaults": {"userdata": {"source": "inline", "encoding": "plain", "content": command.split("\n")}},
