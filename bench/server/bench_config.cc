@@ -57,10 +57,9 @@ json::Value Server() {
           json::Value::Map({Of("provider", "object-storage"),
                             Of("encryption_key",
                                json::Value::Map({Of("provider", "env"), Of("source", "KEY")}))})),
-       // The first server of a new cluster waits one lease before it makes the keys.
        Of("leader_election",
           json::Value::Map({Of("cluster", json::Value::Map({Of("renew_interval", "1s"),
-                                                            Of("lease_timeout", "3s")}))})),
+                                                            Of("lease_timeout", "8s")}))})),
        // Agents of the generator report when they are told to: silence is not to be judged.
        Of("health_check_interval", "1h"), Of("create_concurrency", json::Value::Integer(100)),
        Of("garbage_collection",
