@@ -57,11 +57,15 @@ class Tidy(unittest.TestCase):
         (self.root / path).parent.mkdir(parents=True, exist_ok=True)
         (self.root / path).write_text(text)
 
-    def command(self, flag):
-        """Writes the compile commands, with this flag for b.cc."""
-        path = self.root / "src/base/b.cc"
-        self.write("build/dev/compile_commands.json", json.dumps(
-            [{"file": str(path), "directory": str(self.root), "command": f"g++ {flag} {path}"}]))
+    def command(self, flag, sim=()):
+        """Writes the compile commands of all files: these in sim alone, with this flag for b.cc."""
+        folders = {"dev": [], "sim": []}
+        for path in self.root.rglob("*.cc"):
+            with_flag = f"-DB {flag}" if path.name == "b.cc" else ""
+            folders["sim" if path.name in sim else "dev"].append(
+                {"file": str(path), "directory": str(self.root), "command": f"g++ {with_flag} -o x.o -c {path}"})
+        for folder, entries in folders.items():
+            self.write(f"build/{folder}/compile_commands.json", json.dumps(entries))
 
     def tidy(self, *arguments):
         """Returns (exit status, files that were checked, output)."""
@@ -115,6 +119,7 @@ class Tidy(unittest.TestCase):
         for name in ("one", "two", "three"):
             self.write(f"src/base/{name}.cc", body % name.capitalize())
         self.write("src/base/other.cc", body % "One")
+        self.command("")
         self.assertEqual(self.tidy()[:2], (0, ["a_test.cc", "b.cc", "batch.cc", "other.cc"]))
         self.assertEqual(self.tidy()[:2], (0, []))
         # A finding is looked at in its own file, and the others are clean.
@@ -133,6 +138,20 @@ class Tidy(unittest.TestCase):
 
     def test_one_file_can_be_named(self):
         self.assertEqual(self.tidy(str(self.root / "src/base/a.cc"))[:2], (0, ["a.cc"]))
+
+    def test_a_file_that_only_the_simulator_builds_is_checked_as_it_does(self):
+        self.command("", sim=["b.cc"])
+        self.assertEqual(self.tidy()[:2], (0, ["a.cc", "a_test.cc", "b.cc"]))
+        self.write("src/base/b.cc", "BAD")
+        status, checked, output = self.tidy()
+        self.assertEqual((status, checked), (1, ["b.cc"]))
+        self.assertIn("src/base/b.cc:1:1: error: bad\n", output)
+
+    def test_a_file_that_nobody_builds_is_a_finding(self):
+        self.write("src/base/forgotten.cc", "")
+        status, checked, output = self.tidy()
+        self.assertEqual((status, checked), (1, ["a.cc", "a_test.cc", "b.cc"]))
+        self.assertIn("src/base/forgotten.cc: no build folder compiles it\n", output)
 
     def test_a_tree_that_is_not_configured_is_explained(self):
         (self.root / "build/dev/compile_commands.json").unlink()
