@@ -5,10 +5,10 @@ JOBS ?= 2
 # How long each fuzz target runs in `make test`; `make fuzz` is for long runs.
 FUZZ_SECONDS ?= 15
 
-.PHONY: help setup build test sim peers demo demo-down lint format bench coverage fuzz clean
+.PHONY: help setup build test sim sim-mutants sim-bench sim-elections peers demo demo-down lint format bench coverage fuzz clean
 
 help: ## this list
-	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: ## install the Debian packages that building and testing need
 	@tools/setup
@@ -20,25 +20,42 @@ build/%/build.ninja: CMakePresets.json | setup
 build: build/release/build.ninja ## build the release programs into build/bin/
 	cmake --build --preset release -j $(JOBS) --target programs
 
-test: build/dev/build.ninja build/tsan/build.ninja build/fuzz/build.ninja build/release/build.ninja ## build and run every test; the last line counts them
+test: build/dev/build.ninja build/tsan/build.ninja build/sim/build.ninja build/fuzz/build.ninja build/release/build.ninja ## build and run every test; the last line counts them
 	cmake --build --preset dev -j $(JOBS)
 	cmake --build --preset tsan -j $(JOBS) --target tsan_tests
+	cmake --build --preset sim -j $(JOBS) --target sim_tests
 	cmake --build --preset release -j $(JOBS) --target programs hardening_sample
 	cmake -DNSTANCE_FUZZ_SECONDS=$(FUZZ_SECONDS) build/fuzz > /dev/null
 	cmake --build --preset fuzz -j $(JOBS) --target fuzzers
-	@tools/run_tests --jobs $(JOBS) build/dev build/tsan:tsan build/release:release build/fuzz:fuzz
+	@tools/run_tests --jobs $(JOBS) build/dev build/tsan:tsan build/sim:sim build/release:release build/fuzz:fuzz
 
-# FROM=n to go on where another run ended. A violation ends it and prints the command that replays it.
-sim: build/release/build.ninja ## simulate elections under faults with SEEDS seeds (default 100000)
+# SEEDS=n or MINUTES=n; FROM=n for other seeds. A violation ends it and prints how to see it again;
+# with KEEP_GOING=1 all are listed.
+sim: build/sim/build.ninja ## simulate whole shards under faults (SEEDS=2000, or MINUTES=30)
+	cmake --build --preset sim -j $(JOBS) --target nstance-sim
+	@tools/sim build/sim/test/sim/nstance-sim --from $(or $(FROM),0) --jobs $(JOBS) \
+	  $(if $(MINUTES),--minutes $(MINUTES),--seeds $(or $(SEEDS),2000)) $(if $(KEEP_GOING),--keep-going)
+
+sim-mutants: build/sim/build.ninja ## does the simulator find the bugs that were planted for it?
+	cmake --build --preset sim -j $(JOBS) --target nstance-sim
+	@tools/sim build/sim/test/sim/nstance-sim --mutants --jobs $(JOBS)
+
+sim-bench: build/sim/build.ninja ## simulated seconds per second, with 3 servers and 50 agents
+	cmake --build --preset sim -j $(JOBS) --target nstance-sim
+	@build/sim/test/sim/nstance-sim --bench $(or $(SECONDS),20000)
+
+sim-elections: build/release/build.ninja ## simulate elections alone with SEEDS seeds (default 100000)
 	cmake --build --preset release -j $(JOBS) --target election_sim_main
 	build/release/test/sim/election_sim_main --from $(or $(FROM),0) --seeds $(or $(SEEDS),100000)
 
 peers: setup ## install the real programs that tests run against, into a cache outside the tree
 	@tools/peers
 
-demo demo-down: ## (not built yet) a running cluster on this machine, and its removal
-	@echo "make $@: the demo needs commands of nstance-admin that are not built yet; docs/server.md starts a server by hand" >&2
-	@exit 1
+demo: build ## a running cluster on this machine: a server, a standby, a group of three instances
+	@tools/demo up
+
+demo-down: ## stop the demo and remove every trace of it
+	@tools/demo down
 
 lint: build/dev/build.ninja ## formatting, layers, banned calls, clang-tidy, shell scripts
 	@tools/lint

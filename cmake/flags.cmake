@@ -12,11 +12,15 @@ set(NSTANCE_SANITIZE "" CACHE STRING "Value for -fsanitize=, empty for none")
 option(NSTANCE_WERROR "Treat warnings as errors" OFF)
 option(NSTANCE_HARDEN "Hardening flags for what is shipped" OFF)
 option(NSTANCE_COVERAGE "Instrument for gcov" OFF)
+option(NSTANCE_SIM "Fault points and planted bugs, for the simulator alone" OFF)
 option(NSTANCE_FUZZ "Build libFuzzer targets (needs clang)" OFF)
 
 find_program(NSTANCE_CCACHE ccache)
 if(NSTANCE_CCACHE)
-  set(CMAKE_CXX_COMPILER_LAUNCHER "${NSTANCE_CCACHE}")
+  # Paths below the tree are cached as relative ones: another clone on this machine finds them. The
+  # names in debug information are relative anyway.
+  set(CMAKE_CXX_COMPILER_LAUNCHER env "CCACHE_BASEDIR=${CMAKE_SOURCE_DIR}" CCACHE_NOHASHDIR=1
+                                  "${NSTANCE_CCACHE}")
 endif()
 
 # mold links several times faster than the default linker. clang finds it through -fuse-ld too.
@@ -54,6 +58,12 @@ endif()
 if(NSTANCE_COVERAGE)
   add_compile_options(--coverage -fprofile-update=atomic)
   add_link_options(--coverage)
+endif()
+if(NSTANCE_SIM)
+  if(NSTANCE_HARDEN)
+    message(FATAL_ERROR "What is shipped has no fault points: NSTANCE_SIM without NSTANCE_HARDEN")
+  endif()
+  add_compile_definitions(NSTANCE_SIM)
 endif()
 if(NSTANCE_HARDEN)
   add_compile_options(-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=3 -D_GLIBCXX_ASSERTIONS

@@ -11,6 +11,9 @@
 #   nstance_test(NAME SOURCES x_test.cc DEPS ... LABELS unit)
 #     One GoogleTest binary and one CTest entry. tools/run_tests reads its JSON for the counts.
 #     The label `tsan` makes it run under ThreadSanitizer too.
+#   nstance_reads_source_tree(x_test.cc ...)
+#     These sources of a test in the same folder know the tree by NSTANCE_SOURCE_DIR. The others do
+#     not, so that clones in different folders share what was compiled.
 #   nstance_benchmark(NAME SOURCES x_bench.cc DEPS ...)
 #     One Google Benchmark binary, run by `make bench`.
 #   nstance_script_test(NAME COMMAND ... LABELS unit)
@@ -56,11 +59,12 @@ function(nstance_module name)
   endif()
 endfunction()
 
-# `programs` is what is shipped; `tsan_tests` what runs under ThreadSanitizer; `benchmarks` what
-# `make bench` runs; `fuzzers` what is fuzzed. Each is built alone where the rest of a preset would
-# only cost time.
+# `programs` is what is shipped; `tsan_tests` what runs under ThreadSanitizer; `sim_tests` what runs
+# with fault points, in the preset `sim`; `benchmarks` what `make bench` runs; `fuzzers` what is
+# fuzzed. Each is built alone where the rest of a preset would only cost time.
 add_custom_target(programs)
 add_custom_target(tsan_tests)
+add_custom_target(sim_tests)
 add_custom_target(benchmarks)
 add_custom_target(fuzzers)
 
@@ -107,14 +111,12 @@ function(nstance_test name)
   add_executable(${name} ${arg_SOURCES})
   if(NSTANCE_SANITIZE)
     # Sanitizers and optimisation together double the time that a test takes to compile, and only the
-    # code under test needs to be fast.
-    target_compile_options(${name} PRIVATE -O0)
+    # code under test needs to be fast; what is undefined is looked for there too.
+    target_compile_options(${name} PRIVATE -O0 -fno-sanitize=undefined)
   endif()
   target_include_directories(${name} PRIVATE "${PROJECT_SOURCE_DIR}")
   _nstance_link(${name} PRIVATE ${arg_DEPS})
   target_link_libraries(${name} PRIVATE ${arg_LIBRARIES} GTest::gmock GTest::gtest_main)
-  target_compile_definitions(${name} PRIVATE
-                             NSTANCE_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
   add_test(NAME ${name} COMMAND ${name})
   set_tests_properties(${name} PROPERTIES
     LABELS "${arg_LABELS}" TIMEOUT ${arg_TIMEOUT}
@@ -122,6 +124,14 @@ function(nstance_test name)
   if("tsan" IN_LIST arg_LABELS)
     add_dependencies(tsan_tests ${name})
   endif()
+  if("sim" IN_LIST arg_LABELS)
+    add_dependencies(sim_tests ${name})
+  endif()
+endfunction()
+
+function(nstance_reads_source_tree)
+  set_source_files_properties(${ARGV} PROPERTIES
+                              COMPILE_DEFINITIONS NSTANCE_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
 endfunction()
 
 function(nstance_script_test name)
