@@ -8,7 +8,9 @@
 #include <functional>
 #include <string>
 
-#include "admin/command_line.h"
+#include "admin/common_flags.h"
+#include "admin/config_command.h"
+#include "admin/ending.h"
 #include "base/result.h"
 
 namespace nstance::admin {

@@ -5,7 +5,8 @@
 #include <optional>
 #include <string>
 
-#include "admin/command_line.h"
+#include "admin/config_command.h"
+#include "admin/ending.h"
 #include "base/json.h"
 #include "base/result.h"
 #include "core/config/config.h"

@@ -3,7 +3,8 @@
 
 #include <string_view>
 
-#include "admin/command_line.h"
+#include "admin/common_flags.h"
+#include "admin/ending.h"
 #include "base/error.h"
 
 namespace nstance::admin {

@@ -16,9 +16,11 @@ using testing::IsEmpty;
 using testing::Not;
 using testing::StartsWith;
 
+std::optional<std::string> NoVariable(const std::string& /*name*/) { return std::nullopt; }
+
 std::expected<CommandLine, Ending> Parse(std::initializer_list<const char*> words) {
   const std::vector<std::string> texts(words.begin(), words.end());
-  return ParseCommandLine(texts);
+  return ParseCommandLine(texts, NoVariable);
 }
 
 template <class T>
@@ -28,7 +30,7 @@ T Expect(std::initializer_list<const char*> words) {
     ADD_FAILURE() << line.error().err;
     return T{};
   }
-  const T* command = std::get_if<T>(&line->command);
+  const T* command = std::get_if<T>(&std::get<ConfigCommand>(line->command));
   if (command == nullptr) {
     ADD_FAILURE() << "another command";
     return T{};
@@ -66,14 +68,14 @@ TEST(CommandLineTest, CommonFlagsStandAnywhere) {
 TEST(CommandLineTest, RenderOfAGroup) {
   const auto short_form = Parse({"config", "render", "--config", "c", "--group", "workers"});
   ASSERT_TRUE(short_form) << short_form.error().err;
-  const auto& command = std::get<ConfigRenderGroup>(short_form->command);
+  const auto& command = std::get<ConfigRenderGroup>(std::get<ConfigCommand>(short_form->command));
   EXPECT_EQ(command.tenant.text(), "default");
   EXPECT_EQ(command.group.text(), "workers");
   EXPECT_EQ(command.part, RenderPart::kAll);
   const auto full = Parse({"config", "render", "--config=c", "--group=prod/web", "--part", "args",
                            "--var", "A=1", "--var", "B=x=y", "--var", "C="});
   ASSERT_TRUE(full) << full.error().err;
-  const auto& all = std::get<ConfigRenderGroup>(full->command);
+  const auto& all = std::get<ConfigRenderGroup>(std::get<ConfigCommand>(full->command));
   EXPECT_EQ(all.tenant.text(), "prod");
   EXPECT_EQ(all.group.text(), "web");
   EXPECT_EQ(all.part, RenderPart::kArgs);
@@ -96,7 +98,7 @@ class BadLineTest : public testing::TestWithParam<BadLine> {};
 
 TEST_P(BadLineTest, SaysWhatIsWrongAndExitsWithTwo) {
   const std::vector<std::string> words(GetParam().words.begin(), GetParam().words.end());
-  const auto line = ParseCommandLine(words);
+  const auto line = ParseCommandLine(words, NoVariable);
   ASSERT_FALSE(line);
   EXPECT_EQ(line.error().exit_code, 2);
   EXPECT_THAT(line.error().out, IsEmpty());
@@ -106,9 +108,13 @@ TEST_P(BadLineTest, SaysWhatIsWrongAndExitsWithTwo) {
 INSTANTIATE_TEST_SUITE_P(
     Lines, BadLineTest,
     testing::Values(
-        BadLine{{}, "nstance-admin needs a command; one of: config"},
+        BadLine{{},
+                "nstance-admin needs a command; one of: cluster, store, cert, secrets, config, "
+                "group, instance, plan, why, watch, completion, manual"},
         BadLine{{"confg"},
-                "nstance-admin has no command \"confg\"; one of: config. Did you mean \"config\"?"},
+                "nstance-admin has no command \"confg\"; one of: cluster, store, cert, secrets, "
+                "config, group, instance, plan, why, watch, completion, manual. Did you mean "
+                "\"config\"?"},
         BadLine{{"config"},
                 "nstance-admin config needs a command; one of: validate, convert, render"},
         BadLine{{"config", "valdate", "x"}, "Did you mean \"validate\"?"},

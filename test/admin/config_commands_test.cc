@@ -83,7 +83,7 @@ class ConfigCommandsTest : public testing::Test {
   std::map<std::string, std::string> files{{"c", kValid}};
 };
 
-constexpr CommonFlags kJson{.output = Output::kJson};
+const CommonFlags kJson{.output = Output::kJson};
 
 TEST_F(ConfigCommandsTest, ValidatePraisesAValidFile) {
   const Ending end = Do(ConfigValidate{"c"});
