@@ -60,7 +60,7 @@ LoadAgent::LoadAgent(Setup setup)
     : setup_(std::move(setup)),
       // The hash of no vars and no files, until a patch says otherwise.
       config_hash_("sha256:e5ae13dd1e88c12b792290cbb21fee11f01e4237521f8869d826a1a7d3b3d30d"),
-      report_(RpcMessage::Of(SampleReport(setup_.instance_id, config_hash_))) {}
+      report_(SampleReport(setup_.instance_id, config_hash_)) {}
 
 void LoadAgent::Connect(std::function<void()> ready) {
   ready_ = std::move(ready);
@@ -107,7 +107,7 @@ void LoadAgent::OnFile(const RpcMessage& message) {
   ++setup_.tally.patches;
   if (file->config_hash == config_hash_) return;
   config_hash_ = file->config_hash;
-  report_ = RpcMessage::Of(SampleReport(setup_.instance_id, config_hash_));
+  report_.config_hash = config_hash_;
 }
 
 // Every key is the same: what is measured is not the making of keys.
@@ -127,7 +127,8 @@ void LoadAgent::OnKeys(const RpcMessage& message) {
 
 bool LoadAgent::Report() {
   if (!up_) return false;
-  const RpcSend sent = reports_->Send(report_);
+  ++report_.count;
+  const RpcSend sent = reports_->Send(RpcMessage::Of(report_));
   const bool taken = sent == RpcSend::kTaken || sent == RpcSend::kTakenNowFull;
   if (!taken) ++setup_.tally.refused;
   return taken;

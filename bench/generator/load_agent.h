@@ -71,7 +71,7 @@ class LoadAgent final {
   bool probing_ = false;
   int failures_ = 0;
   std::string config_hash_;
-  RpcMessage report_;
+  api::HealthReportRequest report_;
   std::unique_ptr<RpcChannel> channel_;
   std::unique_ptr<RpcCall> reports_;
   std::unique_ptr<RpcCall> keys_;

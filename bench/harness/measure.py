@@ -12,6 +12,8 @@ PROC = pathlib.Path("/proc")
 TICKS = os.sysconf("SC_CLK_TCK")
 # A run is void beyond these (rule M6).
 STEAL_LIMIT, FOREIGN_LIMIT, GENERATOR_LIMIT = 0.02, 0.05, 0.90
+# Memory over agents must be a line, or its slope says nothing (LT1).
+FIT_LIMIT = 0.99
 
 
 def cpu_seconds(pid, proc=PROC):
@@ -67,6 +69,8 @@ def void_reason(row):
         return "swap was used"
     if row.get("generator_share", 0) > GENERATOR_LIMIT:
         return f"the generator used {row['generator_share']:.0%} of its core"
+    if row.get("r_squared", 1) < FIT_LIMIT:
+        return f"memory is no line over agents: r squared is {row['r_squared']:.3f}"
     return row.get("failed", "")
 
 

@@ -129,6 +129,17 @@ def metric(text, name):
     return total
 
 
+def stripped(program, folder=ROOT / "build" / "bench-bin"):
+    """A copy without symbols, as packages ship it and as the Go programs are built (tools/go_program)."""
+    program, copy = pathlib.Path(program), pathlib.Path(folder) / pathlib.Path(program).name
+    if not copy.exists() or copy.stat().st_mtime < program.stat().st_mtime:
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        fresh = copy.with_name(f"{copy.name}.{os.getpid()}")
+        subprocess.run(["strip", "-o", str(fresh), str(program)], check=True)
+        fresh.rename(copy)
+    return copy
+
+
 def go_program(module, program):
     done = subprocess.run([ROOT / "tools/go_program", module, program], stdout=subprocess.PIPE, text=True, check=True)
     return pathlib.Path(done.stdout.strip())

@@ -15,6 +15,8 @@ MEASURES = {
     "quiet_pss_kib": ("quiet PSS KiB", True),
     "peak_pss_kib": ("peak PSS KiB", True),
     "pss_kib_per_agent": ("PSS KiB per agent", True),
+    "loaded_kib_per_agent": ("PSS KiB per agent under load", True),
+    "cores_at_10000": ("cores at 10,000 per s", True),
     "wall_s": ("wall s", True),
     "puts_per_operation": ("PUT per operation", True),
     "anonymous_kib": ("anonymous PSS KiB", True),

@@ -11,7 +11,7 @@ import pathlib
 from dataclasses import dataclass, field
 
 from bench.harness import shard
-from bench.harness.processes import ROOT, SERVER_CORE, Child, go_program
+from bench.harness.processes import ROOT, SERVER_CORE, Child, go_program, stripped
 
 
 @dataclass
@@ -58,10 +58,10 @@ def find(build=ROOT / "build" / "release"):
 
 
 def find_agents():
-    """The agents."""
+    """The agents, both without symbols: the size of the file is compared."""
     sides = {}
     if shard.AGENT.exists():
-        sides["ours"] = Side("ours", shard.AGENT)
+        sides["ours"] = Side("ours", stripped(shard.AGENT))
     sides["go"] = Side("go", go_program("bench/baseline_go", "baseline-agent"))
     sides["go-gogc50"] = Side("go-gogc50", sides["go"].program, {"GOGC": "50"})
     return sides

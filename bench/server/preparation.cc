@@ -54,10 +54,12 @@ void Preparation::Start() {
 void Preparation::Created(const ProviderCreate& request) {
   if (over_) return;  // A replacement: nobody joins with its token.
   ++created_;
-  tokens_ += json::Write(json::Value::Map({Of("instance_id", request.instance_id.text()),
-                                           Of("tenant", request.tenant.text()),
-                                           Of("token", request.user_data)})) +
-             "\n";
+  // User data is the token alone, as a line.
+  const std::string token = request.user_data.substr(0, request.user_data.find('\n'));
+  tokens_ +=
+      json::Write(json::Value::Map({Of("instance_id", request.instance_id.text()),
+                                    Of("tenant", request.tenant.text()), Of("token", token)})) +
+      "\n";
 }
 
 void Preparation::Acting() {

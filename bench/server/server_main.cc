@@ -177,7 +177,7 @@ int Main(std::span<char*> arguments) {
   if (!flags.has_value()) return Die(flags.error().message);
   std::error_code error;
   std::filesystem::create_directories(flags->dir + "/cache", error);
-  crypto::InitSecureHeap(crypto::kSmallSecureHeapBytes);
+  crypto::InitSecureHeap();
   (void)std::signal(SIGPIPE, SIG_IGN);
   grpc::RaiseDescriptorLimit();
   return Run(*flags);
