@@ -98,7 +98,8 @@ class Value {
   [[nodiscard]] Position position() const { return position_; }
   void set_position(Position position) { position_ = position; }
 
-  // Same type and content; positions do not count, the order of members does.
+  // Same type and content; positions do not count, the order of members does. An integer and a
+  // double are equal if their doubles are: 1.0 is written as 1 and read back as that.
   friend bool operator==(const Value& a, const Value& b);
 
  private:

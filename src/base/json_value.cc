@@ -111,7 +111,11 @@ void Value::Remove(std::string_view key) {
   std::erase_if(*members, [&](const Member& member) { return member.key == key; });
 }
 
-bool operator==(const Value& a, const Value& b) { return a.data_ == b.data_; }
+bool operator==(const Value& a, const Value& b) {
+  if (a.data_.index() == b.data_.index()) return a.data_ == b.data_;
+  const std::optional<double> number = a.AsDouble();
+  return number && number == b.AsDouble();
+}
 
 bool operator==(const Member& a, const Member& b) { return a.key == b.key && a.value == b.value; }
 

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "base/check.h"
+#include "base/fault_point.h"
 #include "base/text.h"
 #include "core/stored_object.h"
 #include "crypto/checksum.h"
@@ -326,8 +327,8 @@ Result<Journal> DecodeJournal(std::string_view bytes, const JournalIdentity& exp
 }
 
 Journal TakeOver(Journal found, const JournalStamp& stamp) {
-  ++found.epoch;
-  ++found.seq;
+  if (!Planted(Plant::kTakeOverKeepsEpoch)) ++found.epoch;
+  if (!Planted(Plant::kTakeOverKeepsSeq)) ++found.seq;
   found.holder = stamp.holder;
   found.write_id = stamp.write_id;
   found.updated_at = stamp.at;

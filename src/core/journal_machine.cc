@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "base/fault_point.h"
 #include "crypto/checksum.h"
 
 namespace nstance {
@@ -110,6 +111,13 @@ void JournalMachine::ReadForTakeOver(const std::optional<Found>& found, const In
     return;
   }
   if (found) next = TakeOver(*std::move(next), StampOf(in));
+  if (found && Planted(Plant::kTakesOverUnwritten)) {
+    table_.emplace(*std::move(next), options_.limits);
+    version_ = found->version;
+    state_ = State::kOpen;
+    step.news = JournalStep::TookOver{table_->journal().epoch};
+    return;
+  }
   std::string bytes = EncodeJournal(*next);
   draft_ = Draft{.table = JournalTable(*std::move(next), options_.limits),
                  .bytes = std::move(bytes),
@@ -221,12 +229,14 @@ void JournalMachine::Plan(const Input& in, JournalStep& step) {
   freed_ = 0;
   std::vector<Waiting> rest;
   std::vector<JournalStep::Settled> made;
+  std::vector<Step> steps;
   for (std::size_t i = 0; i < waiting_.size(); ++i) {
     const std::uint64_t ticket = waiting_[i].submission.ticket;
     ChangeResult& result = plan.results[i];
     switch (result.fate) {
       case ChangeResult::Fate::kMade:
         made.push_back({.ticket = ticket, .id = std::move(result.id)});
+        steps.push_back(waiting_[i].submission.change.step);
         break;
       case ChangeResult::Fate::kWaits:
         waiting_[i].blocked = true;
@@ -247,7 +257,8 @@ void JournalMachine::Plan(const Input& in, JournalStep& step) {
   draft_ = Draft{.table = std::move(plan.table),
                  .bytes = std::move(bytes),
                  .based_on = version_,
-                 .answers = std::move(made)};
+                 .answers = std::move(made),
+                 .steps = std::move(steps)};
 }
 
 void JournalMachine::Issue(const Input& in, JournalStep& step) {
@@ -266,7 +277,8 @@ void JournalMachine::Issue(const Input& in, JournalStep& step) {
   if (!draft_) Plan(in, step);
   if (!draft_) return;
   outstanding_ = Call::kWrite;
-  step.call = JournalStep::Write{.bytes = draft_->bytes, .expected_version = draft_->based_on};
+  step.call = JournalStep::Write{
+      .bytes = draft_->bytes, .expected_version = draft_->based_on, .steps = draft_->steps};
 }
 
 void JournalMachine::Wake(JournalStep& step) const {

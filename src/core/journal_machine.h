@@ -50,6 +50,7 @@
 #include <variant>
 #include <vector>
 
+#include "base/fault_point.h"
 #include "base/result.h"
 #include "base/time.h"
 #include "core/journal.h"
@@ -72,6 +73,7 @@ struct JournalStep {
   struct Write {
     std::string bytes;
     std::optional<std::string> expected_version;  // Empty: create-only.
+    std::vector<Step> steps = {};                 // Of the changes in it.
   };
   struct TookOver {
     std::int64_t epoch = 0;
@@ -163,6 +165,7 @@ class JournalMachine {
     std::string bytes;
     std::optional<std::string> based_on;  // Version; empty: no journal.
     std::vector<JournalStep::Settled> answers;
+    std::vector<Step> steps = {};
   };
 
   void ReadForTakeOver(const std::optional<Found>& found, const Input& in, JournalStep& step);

@@ -21,6 +21,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/fault_point.h"
 #include "core/journal.h"
 
 namespace nstance {
@@ -42,6 +43,7 @@ struct JournalChange {
   std::optional<Intent> intent = std::nullopt;
   Identity identity = Identity::kNew;
   Brake brake = Brake::kFree;
+  Step step = Step::kNone;  // What the simulator knows it as.
 };
 
 struct JournalLimits {

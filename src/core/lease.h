@@ -57,6 +57,13 @@ struct LeaseSettings {
 };
 [[nodiscard]] Result<LeaseTimings> MakeLeaseTimings(const LeaseSettings& settings);
 
+// `send_timeout` of faults.md 1 under a lease of that length: 2 s, and less where so long an effect
+// could begin only right after a renewal.
+[[nodiscard]] constexpr Duration SendTimeout(Duration lease) {
+  const Duration by_lease = (lease * 3) / 8;
+  return by_lease < Duration::Seconds(2) ? by_lease : Duration::Seconds(2);
+}
+
 // Whether an effect that takes at most `bound` ends before the lease does: effects start only then.
 [[nodiscard]] constexpr bool MayStart(Instant now, Duration bound, Instant lease_deadline) {
   return now + bound < lease_deadline;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/fault_point.h"
 #include "base/text.h"
 #include "crypto/checksum.h"
 
@@ -18,6 +19,10 @@ constexpr int kLeasesThatClear = 4;
 // After both of these only a read tells what stands.
 bool NeedsReadBack(const Error& error) {
   return error.outcome == Outcome::kMaybeDone || error.code == Code::kAborted;
+}
+
+Duration MarginOf(const LeaseTimings& timings) {
+  return Planted(Plant::kNoMargin) ? Duration() : timings.margin;
 }
 
 std::string WriteIdOf(const LeaseMachine::Entropy& entropy) {
@@ -146,7 +151,7 @@ LeaseStep LeaseMachine::Restored(const Input& in) {
 }
 
 void LeaseMachine::Begin(const Input& in, LeaseStep& step) {
-  if (in.now < last_now_) BeginAgain(in, step);
+  if (in.now < last_now_ && !Planted(Plant::kIgnoresClockGoneBack)) BeginAgain(in, step);
   last_now_ = in.now;
   if (role_ == Role::kHolding) {
     if (in.now >= deadline_) {
@@ -207,17 +212,24 @@ LeaseStep::Write LeaseMachine::MakeWrite(const Input& in) {
   } else if (role_ == Role::kReleasing) {
     written_.purpose = Purpose::kRelease;
   }
-  const bool released = written_.purpose == Purpose::kRelease;
-  return {.bytes = EncodeLease({.leader_id = options_.leader_id,
-                                .leader_addr = options_.leader_addr,
-                                .last_updated = released ? Timestamp::GoZero() : in.wall_now,
-                                .incarnation = incarnation_,
-                                .term = term_,
-                                .lease = options_.timings.lease,
-                                .released = released,
-                                .write_id = written_.write_id,
-                                .unknown = unknown_}),
-          .expected_version = version_};
+  LeaseRecord record = RecordAt(in.wall_now);
+  if (written_.purpose == Purpose::kRelease) {
+    record.last_updated = Timestamp::GoZero();
+    record.released = true;
+  }
+  return {.bytes = EncodeLease(record), .expected_version = version_};
+}
+
+LeaseRecord LeaseMachine::RecordAt(Timestamp wall_now) const {
+  return {.leader_id = options_.leader_id,
+          .leader_addr = options_.leader_addr,
+          .last_updated = wall_now,
+          .incarnation = incarnation_,
+          .term = term_,
+          .lease = options_.timings.lease,
+          .released = false,
+          .write_id = written_.write_id,
+          .unknown = unknown_};
 }
 
 Duration LeaseMachine::WaitFor(Sight sight, const LeaseRecord& record, const Input& in) const {
@@ -229,7 +241,10 @@ Duration LeaseMachine::WaitFor(Sight sight, const LeaseRecord& record, const Inp
       // that landed after all, perhaps while somebody leads whose record was deleted.
       return record.term == held_term_ ? Duration() : timings.lease + jitter;
     case Sight::kReleased: return jitter;
-    case Sight::kHeld: return std::max(timings.lease, record.lease) + jitter;
+    case Sight::kHeld:
+      if (Planted(Plant::kTakesLeaseEarly)) return timings.lease / 2;
+      if (Planted(Plant::kTakesLeaseLate)) return timings.lease * 4;
+      return std::max(timings.lease, record.lease) + jitter;
     case Sight::kUnreadable: return timings.lease + jitter;
     case Sight::kMissing: break;
   }
@@ -273,6 +288,9 @@ void LeaseMachine::Observe(const std::optional<Found>& found, const Input& in, L
     }
   }
   seen.wait = WaitFor(seen.sight, record, in);
+  if (Planted(Plant::kLeaseByWallClock) && seen.sight == Sight::kHeld) {
+    seen.wait = std::max(record.last_updated + record.lease - in.wall_now, Duration());
+  }
   seen.write_id = std::move(record.write_id);
   seen.released = record.released;
   may_be_ours_ = seen.sight == Sight::kOurs && !seen.released;
@@ -304,7 +322,7 @@ void LeaseMachine::WrittenInStandby(const WriteAnswer& answer, const Input& in, 
 
 void LeaseMachine::Acquire(std::string version, const Input& in, LeaseStep& step) {
   const LeaseTimings& timings = options_.timings;
-  const Instant deadline = written_.sent_at + timings.lease - timings.margin;
+  const Instant deadline = written_.sent_at + timings.lease - MarginOf(timings);
   written_.purpose = Purpose::kAbandoned;
   record_was_seen_ = true;
   highest_term_ = std::max(highest_term_, term_);
@@ -326,7 +344,7 @@ void LeaseMachine::Acquire(std::string version, const Input& in, LeaseStep& step
 void LeaseMachine::Confirm(std::string version) {
   const LeaseTimings& timings = options_.timings;
   version_ = std::move(version);
-  deadline_ = written_.sent_at + timings.lease - timings.margin;
+  deadline_ = written_.sent_at + timings.lease - MarginOf(timings);
   const bool lasts = take_over_by_ == Instant::Never() &&
                      written_.sent_at - acquired_at_ >= timings.lease * kLeasesThatClear;
   if (lasts) failures_ = 0;
@@ -334,7 +352,10 @@ void LeaseMachine::Confirm(std::string version) {
 }
 
 void LeaseMachine::WrittenWhileHolding(const WriteAnswer& answer, const Input& in) {
+  if (Planted(Plant::kDeadlineFromAnswer)) written_.sent_at = in.now;
   if (answer) return Confirm(*answer);
+  const bool doubt = answer.error().outcome == Outcome::kMaybeDone;
+  if (doubt && version_ && Planted(Plant::kDoubtfulRenewCounts)) return Confirm(*version_);
   if (NeedsReadBack(answer.error())) return Schedule(Call::kRead, in.now);
   Schedule(Call::kWrite, in.now + Retry());
 }

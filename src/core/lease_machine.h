@@ -166,10 +166,13 @@ class LeaseMachine {
   }
   // Holding or trying to tell the store that it no longer does.
   [[nodiscard]] bool holding() const { return role_ == Role::kHolding; }
+  [[nodiscard]] bool releasing() const { return role_ == Role::kReleasing; }
   [[nodiscard]] bool stopped() const { return role_ == Role::kStopped; }
   [[nodiscard]] Instant deadline() const { return deadline_; }
   [[nodiscard]] Instant last_now() const { return last_now_; }
   [[nodiscard]] std::int64_t term() const { return term_; }
+  // The record of this holder with that time. REQUIRES: Leads().
+  [[nodiscard]] LeaseRecord RecordAt(Timestamp wall_now) const;
   [[nodiscard]] const std::string& incarnation() const { return incarnation_; }
 
  private:

@@ -1,5 +1,7 @@
 #include "core/object_layout.h"
 
+#include <utility>
+
 #include <fmt/format.h>
 
 #include "base/check.h"
@@ -58,8 +60,37 @@ ObjectKey CertificateLogKey(const ShardId& shard, const CertificateLogName& name
                           Compact(name.at), name.subject, kSuffix));
 }
 
+bool IsLoggedSince(const ObjectKey& key, Timestamp at) {
+  // certlog/{shard}/{tenant}.{timestamp}.{subject}.json: digits of one length sort as times do.
+  const std::string& text = key.text();
+  const std::size_t dot = text.find('.');
+  if (!text.starts_with("certlog/") || dot == std::string::npos) return false;
+  const std::string_view rest = std::string_view(text).substr(dot + 1);
+  const std::string_view digits = rest.substr(0, rest.find('.'));
+  const std::string cutoff = Compact(at);
+  return digits.size() == cutoff.size() &&
+         digits.find_first_not_of("0123456789") == std::string_view::npos && digits >= cutoff;
+}
+
 ObjectKey OperatorKey(const TenantId& tenant, std::string_view storage_key) {
   return Make(fmt::format("operator/{}.{}{}", tenant.text(), storage_key, kSuffix));
+}
+
+Result<OperatorName> ParseOperatorKey(const ObjectKey& key) {
+  constexpr std::string_view kFolder = "operator/";
+  std::string_view rest = key.text();
+  const bool framed = rest.starts_with(kFolder) && rest.ends_with(kSuffix);
+  const std::size_t dot = framed ? rest.find('.') : std::string_view::npos;
+  if (!framed || dot + kSuffix.size() >= rest.size()) {
+    return Fail(InvalidArgument(
+        fmt::format("{}: not of the form operator/<tenant>.<storage key>.json", key.text())));
+  }
+  rest.remove_suffix(kSuffix.size());
+  ASSIGN_OR_RETURN(
+      TenantId tenant,
+      Under(TenantId::Parse(rest.substr(kFolder.size(), dot - kFolder.size())), key.text()));
+  return OperatorName{.tenant = std::move(tenant),
+                      .storage_key = std::string(rest.substr(dot + 1))};
 }
 
 ObjectKey OperatorNonceKey(std::string_view token_sha256) {

@@ -34,9 +34,19 @@ struct CertificateLogName {
 };
 // REQUIRES: the subject is a name or an id.
 [[nodiscard]] ObjectKey CertificateLogKey(const ShardId& shard, const CertificateLogName& name);
+// Whether the name tells that the entry is of that moment or later. False also when it tells none.
+[[nodiscard]] bool IsLoggedSince(const ObjectKey& key, Timestamp at);
 
-// REQUIRES: hex digits, 32 and 64 of them.
+// REQUIRES: hex digits, 32 and 64 of them (records of other programs: a cluster's or operator's id,
+// or its end).
 [[nodiscard]] ObjectKey OperatorKey(const TenantId& tenant, std::string_view storage_key);
 [[nodiscard]] ObjectKey OperatorNonceKey(std::string_view token_sha256);
+
+struct OperatorName {
+  TenantId tenant;
+  std::string storage_key;
+};
+// The reverse of OperatorKey(). kInvalidArgument: not the name of an operator record.
+[[nodiscard]] Result<OperatorName> ParseOperatorKey(const ObjectKey& key);
 
 }  // namespace nstance

@@ -1,10 +1,13 @@
 // The policy table: who may call which method, under which rules and limits. One row per method.
 //
-// The transport consults the row at the request's HEADERS, before any byte of the body: a path
-// without a row, or with one that is not offered or belongs to another port, answers UNIMPLEMENTED;
-// a role that the row does not name answers PERMISSION_DENIED. Tenant and subject rules need the
-// loop's state or the message and are held by the one gate in front of the handlers. A method of
-// the proto without a row stops the start: CheckPolicyCovers().
+// The transport consults the row at the request's HEADERS, before any byte of the body, in this
+// order, so that only those whom a row admits learn that its method is not offered:
+//   no row for the path on this port                     UNIMPLEMENTED
+//   a certificate that names nobody of ours              UNAUTHENTICATED
+//   a role that the row does not name                    PERMISSION_DENIED
+//   a row that is not offered                            UNIMPLEMENTED
+// Tenant and subject rules need the loop's state or the message and are held by the one gate in
+// front of the handlers. A method of the proto without a row stops the start: CheckPolicyCovers().
 //
 //   const RpcPolicyRow* row = FindRpcPolicy(RpcPolicy(), "/nstance.v1.AgentService/ReceiveFiles");
 //
@@ -76,7 +79,7 @@ enum class RpcLimitsClass : std::uint8_t {
 
 enum class RpcOffer : std::uint8_t {
   kOffered,
-  kNotOffered,  // Answers UNIMPLEMENTED; the row stands in place of a handler.
+  kNotOffered,  // Answers UNIMPLEMENTED to the row's caller; it stands in place of a handler.
 };
 
 // The only role that a row admits; a port admits one role, so does each of its methods.

@@ -7,6 +7,7 @@
 #include <fmt/core.h>
 
 #include "base/check.h"
+#include "base/fault_point.h"
 
 namespace nstance {
 namespace {
@@ -32,6 +33,16 @@ SettledWrite::Command SettledWrite::On(PutAnswer answer) {
     return FinishWith(std::move(answer.result));
   }
   const Error& error = answer.result.error();
+  const bool create = std::holds_alternative<IfAbsent>(write_.condition);
+  if (error.outcome == Outcome::kMaybeDone && Planted(Plant::kDoubtIsDone)) {
+    return FinishWith(ObjectVersion{"unknown"});
+  }
+  if (error.outcome == Outcome::kMaybeDone && Planted(Plant::kDoubtIsNotDone)) {
+    return FinishWith(Fail(Unavailable(error.message)));
+  }
+  if (create && error.code == Code::kAborted && Planted(Plant::kConflictIsDone)) {
+    return FinishWith(ObjectVersion{"unknown"});
+  }
   if (error.outcome == Outcome::kMaybeDone) return ReadBecause(Doubt::kLost, error.message);
   if (error.code == Code::kAborted) return ReadBecause(Doubt::kRefused, error.message);
   return FinishWith(std::move(answer.result));

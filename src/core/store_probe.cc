@@ -50,6 +50,7 @@ void StoreProbe::Enter(State from, State to) {
 
 StoreProbe::Command StoreProbe::Start(Instant now) {
   Enter(State::kNew, State::kAsking);
+  check_since_ = now;
   return BeginRound(now);
 }
 
@@ -211,6 +212,7 @@ StoreProbe::Command StoreProbe::EndRound(Instant now, Prng& jitter) {
   attempt_ = 0;
   if (finding.what == Finding::What::kStubborn) finding.what = Finding::What::kBroken;
   NoteRound(finding);
+  check().took = now - check_since_;
   if (finding.what == Finding::What::kInconclusive && check_ <= probe::kLastRule) {
     unreachable_ = true;
     return Clean();
@@ -250,6 +252,7 @@ void StoreProbe::NoteRound(const Finding& finding) {
 StoreProbe::Command StoreProbe::NextCheck(Instant now) {
   round_ = 0;
   ++check_;
+  check_since_ = now;
   // The clock is watched all the time.
   if (check_ == kClockCheck) ++check_;
   return check_ > probe::kChecks ? Clean() : BeginRound(now);

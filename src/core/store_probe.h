@@ -67,6 +67,8 @@ struct ProbeCheck {
   std::string_view name;  // The rule in words.
   ProbeStatus status = ProbeStatus::kNotRun;
   std::string detail = {};
+  Duration took =
+      {};  // With waits and repetitions; zero for the clock, which is watched all along.
 };
 
 enum class ProbeVerdict : std::uint8_t {
@@ -173,6 +175,7 @@ class StoreProbe final {
   bool unreachable_ = false;
 
   int check_ = 1;
+  Instant check_since_;
   int round_ = 0;
   int attempt_ = 0;
   int script_number_ = 0;  // Of all rounds so far; makes contents and keys unique.

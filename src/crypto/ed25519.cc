@@ -1,10 +1,13 @@
 #include "crypto/ed25519.h"
 
 #include <algorithm>
+#include <memory>
 #include <utility>
+#include <vector>
 
 #include <fmt/core.h>
 #include <openssl/bn.h>
+#include <openssl/decoder.h>
 #include <openssl/evp.h>
 
 #include "base/check.h"
@@ -120,7 +123,7 @@ bool HasPoint(const BIGNUM* y) {
   return BN_kronecker(product.get(), p, context.get()) == 1;
 }
 
-Status CheckPoint(const PublicKey::Raw& raw) {
+Status ComputeCheckPoint(const PublicKey::Raw& raw) {
   if (std::ranges::all_of(raw, [](std::uint8_t byte) { return byte == 0; })) {
     return Fail(InvalidArgument("public key is all zero"));
   }
@@ -133,6 +136,18 @@ Status CheckPoint(const PublicKey::Raw& raw) {
   }
   if (IsSmallOrder(y.get())) return Fail(InvalidArgument("public key is a point of small order"));
   if (!HasPoint(y.get())) return Fail(InvalidArgument("public key is not a point on the curve"));
+  return {};
+}
+
+// One key is read several times while its holder joins, and again whenever it connects: each thread
+// remembers some that were found good. A key has one place, so others can only take it.
+Status CheckPoint(const PublicKey::Raw& raw) {
+  constexpr std::size_t kPlaces = 256;
+  thread_local std::vector<PublicKey::Raw> good(kPlaces);  // All zero: none, and never good.
+  PublicKey::Raw& place = good[raw.front()];
+  if (place == raw && place != PublicKey::Raw{}) return {};
+  RETURN_IF_ERROR(ComputeCheckPoint(raw));
+  place = raw;
   return {};
 }
 
@@ -195,14 +210,43 @@ bool PublicKey::Verify(std::span<const std::uint8_t> message,
 
 void PrivateKey::Free::operator()(evp_pkey_st* key) const { EVP_PKEY_free(key); }
 
+namespace {
+
+// Decodes PKCS#8. Setting a decoder up takes longer than decoding a key: each thread keeps one.
+class KeyDecoder final {
+ public:
+  KeyDecoder()
+      : context_(OSSL_DECODER_CTX_new_for_pkey(&key_, "DER", "PrivateKeyInfo", "ED25519",
+                                               EVP_PKEY_KEYPAIR, nullptr, nullptr),
+                 OSSL_DECODER_CTX_free) {
+    CHECK(context_ != nullptr && OSSL_DECODER_CTX_get_num_decoders(context_.get()) > 0,
+          "no decoder of private keys");
+  }
+  // Null: no memory.
+  [[nodiscard]] EVP_PKEY* Decode(std::span<const std::uint8_t> der) {
+    const OpensslErrorScope errors;
+    const unsigned char* at = der.data();
+    std::size_t size = der.size();
+    key_ = nullptr;
+    if (OSSL_DECODER_from_data(context_.get(), &at, &size) != 1) return nullptr;
+    return std::exchange(key_, nullptr);
+  }
+
+ private:
+  EVP_PKEY* key_ = nullptr;  // Where the decoder puts what it has read.
+  std::unique_ptr<OSSL_DECODER_CTX, decltype(&OSSL_DECODER_CTX_free)> context_;
+};
+
+}  // namespace
+
 // Through PKCS#8: OpenSSL puts keys from raw bytes on the ordinary heap, decoded ones on the secure
 // heap.
 PrivateKey PrivateKey::FromSeed(std::span<const std::uint8_t, kSeedSize> seed) {
   Secret der(kPkcs8Prefix.size() + kSeedSize);
   const auto rest = std::ranges::copy(kPkcs8Prefix, der.MutableBytes().begin()).out;
   std::ranges::copy(seed, rest);
-  const unsigned char* at = der.Reveal().data();
-  Handle key(d2i_PrivateKey(EVP_PKEY_ED25519, nullptr, &at, static_cast<long>(der.size())));
+  thread_local KeyDecoder decoder;
+  Handle key(decoder.Decode(der.Reveal()));
   CHECK(key != nullptr, "no memory for a private key");
   PublicKey::Raw raw{};
   std::size_t size = raw.size();

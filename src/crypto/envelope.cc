@@ -225,6 +225,15 @@ Result<Bytes> Seal(const EncryptionKey& key, View plain, const SealOptions& opti
   return out;
 }
 
+std::optional<KeyId> SealedWith(View sealed) {
+  if (sealed.size() < kHeaderSize || !AsText(sealed).starts_with(kMagic) || sealed[4] != kVersion) {
+    return std::nullopt;
+  }
+  KeyId id{};
+  std::copy_n(sealed.begin() + kKeyIdOffset, id.size(), id.begin());
+  return id;
+}
+
 Result<OpenedSecret> Open(const KeyRing& keys, View sealed, const OpenOptions& options) {
   Result<OpenedSecret> opened = OpenAny(keys, sealed, options);
   if (!opened.has_value()) {

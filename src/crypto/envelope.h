@@ -21,6 +21,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -96,6 +97,9 @@ struct OpenedSecret {
   Secret plain;
   EnvelopeForm form = EnvelopeForm::kV1;  // Legacy reads are counted and sealed anew by the caller.
 };
+
+// The key that a blob of form v1 names; empty for any other form. Opens and checks nothing.
+[[nodiscard]] std::optional<KeyId> SealedWith(std::span<const std::uint8_t> sealed);
 
 // kFailedPrecondition: no key of that id, or legacy refused. kDataLoss: damaged, of an unknown
 // version, or sealed for another place. Reasons are for the log, not for a peer.

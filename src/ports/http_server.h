@@ -1,7 +1,8 @@
-// HttpServer: a small plain HTTP server for pages about a process: health, readiness, metrics.
+// HttpServer: a small HTTP server for pages about a process: health, readiness, metrics.
 //
-// GET and HEAD only, one request per connection, no body, no TLS. What is malformed, too large or
-// too slow is answered or closed by the adapter; a handler sees sound requests only.
+// GET and HEAD only, one request per connection, no body; plain, or TLS for all of it. What is
+// malformed, too large or too slow is answered or closed by the adapter; a handler sees sound
+// requests only.
 //
 //   HttpPage page = [](const HttpQuestion& q, HttpReply reply) {
 //     if (q.path == "/healthz") return reply({.status = 200, .body = "ok\n"});
@@ -18,6 +19,7 @@
 #include <string>
 
 #include "base/result.h"
+#include "ports/rpc.h"
 
 namespace nstance {
 
@@ -47,6 +49,9 @@ class HttpServer {
   // port. kUnavailable: it cannot be bound. REQUIRES: not called before.
   [[nodiscard]] virtual Result<std::uint16_t> Listen(const std::string& host, std::uint16_t port,
                                                      HttpPage page) = 0;
+  // The certificate for connections from now on. REQUIRES: the server was made for TLS.
+  // kInvalidArgument: certificate and key cannot be used; what was there before stays.
+  [[nodiscard]] virtual Status UseTls(const RpcTlsMaterial& material) = 0;
 };
 
 }  // namespace nstance

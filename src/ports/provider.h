@@ -34,6 +34,7 @@
 //   no such VM                                 kNotFound           kNotDone    kOther
 //   same id, other parameters                  kAborted            kMaybeDone  kOther
 //   an epoch that is over                      kFailedPrecondition kNotDone    kOther
+//   the provider id is another instance's VM   kFailedPrecondition kNotDone    kMismatch
 //   not offered (see Capabilities)             kUnimplemented      kNotDone    kInvalid
 // Messages keep the vendor's code and request id. User data, tokens and credentials never appear.
 //
@@ -61,15 +62,16 @@
 
 namespace nstance {
 
-enum class ProviderReason : std::uint8_t { kOther, kCapacity, kQuota, kAuth, kInvalid };
+enum class ProviderReason : std::uint8_t { kOther, kCapacity, kQuota, kAuth, kInvalid, kMismatch };
 
-// "other", "capacity", "quota", "auth", "invalid".
+// "other", "capacity", "quota", "auth", "invalid", "mismatch".
 [[nodiscard]] constexpr std::string_view ProviderReasonName(ProviderReason reason) {
   switch (reason) {
     case ProviderReason::kCapacity: return "capacity";
     case ProviderReason::kQuota: return "quota";
     case ProviderReason::kAuth: return "auth";
     case ProviderReason::kInvalid: return "invalid";
+    case ProviderReason::kMismatch: return "mismatch";
     case ProviderReason::kOther: break;
   }
   return "other";

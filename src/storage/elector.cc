@@ -3,6 +3,7 @@
 #include <optional>
 #include <variant>
 
+#include "base/fault_point.h"
 #include "base/overloaded.h"
 
 namespace nstance {
@@ -55,7 +56,14 @@ bool Elector::MayStart(Duration bound) {
   return machine_.MayStart(now, bound);
 }
 
+Step Elector::StepOfCall(Step in_standby) const {
+  if (!deps_.of_shard) return Step::kNone;
+  if (machine_.holding()) return Step::kL7;
+  return machine_.releasing() ? Step::kL8 : in_standby;
+}
+
 void Elector::Read() {
+  AtStep(StepOfCall(Step::kL1));
   call_ = deps_.store.Get(key_, [this](Result<Object> result) {
     Do(machine_.OnRead(ToAnswer(std::move(result)), Input()));
   });
@@ -66,6 +74,7 @@ void Elector::Write(LeaseStep::Write& write) {
   if (write.expected_version) {
     request.condition = IfVersion{ObjectVersion{std::move(*write.expected_version)}};
   }
+  AtStep(StepOfCall(Step::kL2));
   call_ = deps_.store.Put(std::move(request), [this](Result<ObjectVersion> result) {
     Do(machine_.OnWrite(ToAnswer(std::move(result)), Input()));
   });
@@ -97,6 +106,7 @@ void Elector::Tell(const LeaseStep& step) {
                  [](LeaseStep::Nothing) {},
                  [&](const LeaseStep::Acquired& news) { owner->acquired(news.term); },
                  [&](const LeaseStep::Lost& news) {
+                   if (news.loss == LeaseLoss::kDeadline && deps_.of_shard) AtStep(Step::kL3);
                    if (!stops_) owner->lost(news.loss);
                  },
                  [this](LeaseStep::Stopped) {

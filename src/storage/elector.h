@@ -23,6 +23,7 @@
 #include <memory>
 #include <utility>
 
+#include "base/fault_point.h"
 #include "core/lease_machine.h"
 #include "core/object_key.h"
 #include "ports/loop.h"
@@ -38,6 +39,7 @@ class Elector final {
     Loop& loop;
     ObjectStore& store;
     SecureRandom& random;
+    bool of_shard = true;  // Its steps are those that the simulator knows.
   };
   struct Owner {
     std::move_only_function<void(std::int64_t term)> acquired;
@@ -72,6 +74,8 @@ class Elector final {
   [[nodiscard]] LeaseMachine::Input Input();
   void Do(LeaseStep step);
   void Tell(const LeaseStep& step);
+  // What the simulator knows a call as; `in_standby`: before the lease is ours.
+  [[nodiscard]] Step StepOfCall(Step in_standby) const;
   void Read();
   void Write(LeaseStep::Write& write);
 

@@ -3,6 +3,7 @@
 #include <optional>
 #include <variant>
 
+#include "base/fault_point.h"
 #include "base/metric_families.h"
 #include "base/overloaded.h"
 
@@ -80,6 +81,7 @@ void JournalWriter::Submit(JournalChange change, JournalMachine::Urgency urgency
 }
 
 void JournalWriter::Read() {
+  if (!machine_.open()) AtStep(Step::kL4);
   call_ = deps_.store.Get(options_.key, [this](Result<Object> result) {
     Do(machine_.OnRead(ToAnswer(std::move(result)), Input()));
   });
@@ -92,6 +94,8 @@ void JournalWriter::Write(JournalStep::Write& write) {
   }
   const std::size_t bytes = request.bytes.size();
   const Instant begun = deps_.loop.Now();
+  if (!machine_.open()) AtStep(Step::kL4);
+  for (const Step step : write.steps) AtStep(step);
   call_ = deps_.store.Put(std::move(request), [this, bytes, begun](Result<ObjectVersion> result) {
     if (result.has_value()) Count(bytes, begun);
     Do(machine_.OnWrite(ToAnswer(std::move(result)), Input()));

@@ -6,6 +6,12 @@
 //
 // "Answered" is any answer that the store itself gave: also that something is not there, or that a
 // condition did not hold. It is what `/readyz` asks for.
+//
+// StoreNow() is the store's clock carried on by our monotonic one, so that a wall clock of ours
+// that is wrong, or is moved, does not matter to it. Only reads tell the store's time, and a leader
+// hardly reads; a monotonic clock that ran at a wrong rate meanwhile would have carried an old
+// answer away. So when the two clocks part by more than a minute and the answer is older than that,
+// what was just written is read, once a minute at most, and it is the store that decides.
 #pragma once
 
 #include <optional>
@@ -32,16 +38,27 @@ class ObservedStore final : public ObjectStore {
                                            Done<ObjectVersion> done) override;
 
   [[nodiscard]] std::optional<Instant> answered_at() const { return answered_at_; }
+  // Empty: no answer has told the store's time yet.
+  [[nodiscard]] std::optional<Timestamp> StoreNow() const;
 
  private:
   template <class T>
   [[nodiscard]] Done<T> Observe(std::string_view op, Done<T> done);
   void Count(std::string_view op, const Error* error, Instant begun);
+  [[nodiscard]] bool TimeIsInDoubt() const;
+  void AskForTime(const ObjectKey& key);
 
   Loop& loop_;
   ObjectStore& store_;
   metrics::Registry& metrics_;
   std::optional<Instant> answered_at_ = std::nullopt;
+  struct StoreTime {
+    Timestamp time = {};
+    Instant at = {};  // When we heard it.
+  };
+  std::optional<StoreTime> store_time_ = std::nullopt;
+  std::optional<Instant> time_asked_at_ = std::nullopt;
+  Pending time_call_ = {};
 };
 
 }  // namespace nstance

@@ -2,13 +2,25 @@
 
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "base/text.h"
 
 namespace nstance {
+namespace {
+
+// Half of a key: our own names are shorter than the other half.
+constexpr std::size_t kMaxPrefixBytes = 512;
+
+}  // namespace
 
 Result<std::string> CheckStorePrefix(std::string prefix) {
   if (prefix.empty()) return prefix;
   if (!prefix.ends_with('/')) prefix += '/';
+  if (prefix.size() > kMaxPrefixBytes) {
+    return Fail(InvalidArgument(
+        fmt::format("prefix: {} bytes; at most {}", prefix.size(), kMaxPrefixBytes)));
+  }
   RETURN_IF_ERROR(Under(ObjectKey::Parse(prefix + "x"), "prefix " + Quote(prefix)));
   return prefix;
 }

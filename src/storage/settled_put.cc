@@ -4,6 +4,7 @@
 
 #include <fmt/core.h>
 
+#include "base/fault_point.h"
 #include "base/overloaded.h"
 
 namespace nstance {
@@ -29,11 +30,15 @@ void SettledPut::Do(SettledWrite::Command command) {
   std::visit(Overloaded{
                  [this](SettledWrite::Put&) {
                    const SettledWrite::Write& write = machine_.write();
+                   const auto answered = [this](auto answer) {
+                     Do(machine_.On(SettledWrite::PutAnswer{std::move(answer)}));
+                   };
+                   if (Planted(Plant::kPutsUnconditionally)) {
+                     pending_ = deps_.store.PutUnconditionally(key_, write.bytes, answered);
+                     return;
+                   }
                    pending_ = deps_.store.Put(
-                       {.key = key_, .bytes = write.bytes, .condition = write.condition},
-                       [this](auto answer) {
-                         Do(machine_.On(SettledWrite::PutAnswer{std::move(answer)}));
-                       });
+                       {.key = key_, .bytes = write.bytes, .condition = write.condition}, answered);
                  },
                  [this](SettledWrite::Get&) {
                    pending_ = deps_.store.Get(key_, [this](auto answer) {

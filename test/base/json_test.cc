@@ -552,10 +552,14 @@ TEST(JsonValueTest, FindsSetsAndRemovesMembers) {
   EXPECT_EQ(Write(object), "{\"b\":\"x\",\"c\":3}");
 }
 
-TEST(JsonValueTest, IsEqualByTypeContentAndOrder) {
+TEST(JsonValueTest, IsEqualByContentAndOrder) {
   EXPECT_EQ(MustParse("{\"a\":[1]}"), MustParse("\n{ \"a\" : [ 1 ] }"));
   EXPECT_NE(MustParse("{\"a\":1,\"b\":2}"), MustParse("{\"b\":2,\"a\":1}"));
-  EXPECT_NE(MustParse("1"), MustParse("1.0"));
+  EXPECT_EQ(MustParse("[1]"), MustParse("[1.0]"));
+  EXPECT_EQ(MustParse("[1.0]"), MustParse("[1]"));
+  EXPECT_NE(MustParse("1"), MustParse("1.5"));
+  EXPECT_NE(MustParse("0"), MustParse("false"));
+  EXPECT_NE(MustParse("9007199254740992"), MustParse("9007199254740993"));
   EXPECT_NE(MustParse("[1]"), MustParse("[2]"));
   EXPECT_NE(MustParse("{\"a\":1}"), MustParse("{\"b\":1}"));
   EXPECT_NE(MustParse("null"), MustParse("false"));

@@ -31,18 +31,6 @@ std::uint32_t TakeCodePoint(std::string_view& text) {
   return code_point;
 }
 
-json::Value WholeAsInteger(double value) {
-  constexpr double kLimit = 9223372036854775808.0;  // 2^63
-  if (std::trunc(value) == value && value >= -kLimit && value < kLimit) {
-    // Its shortest text may be padded with zeros, so the integer is what the text says.
-    std::string text;
-    json::AppendDouble(text, value);
-    const Result<json::Value> parsed = json::Parse(text);
-    if (parsed && parsed->if_integer() != nullptr) return *parsed;
-  }
-  return json::Value::Double(value);
-}
-
 }  // namespace
 
 std::uint32_t RandomJson::CodePoint() {
@@ -114,7 +102,7 @@ double RandomJson::Double() {
 }
 
 json::Value RandomJson::Number() {
-  return prng_.Chance(1, 2) ? json::Value::Integer(Integer()) : WholeAsInteger(Double());
+  return prng_.Chance(1, 2) ? json::Value::Integer(Integer()) : json::Value::Double(Double());
 }
 
 json::Value RandomJson::Value(int depth) {

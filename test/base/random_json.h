@@ -21,8 +21,7 @@ class RandomJson final {
  public:
   explicit RandomJson(std::uint64_t seed) : prng_(seed) {}
 
-  // At most `depth` lists and objects inside each other. Read back from its text it is the same
-  // value: doubles that are whole and fit 64 bits come as integers.
+  // At most `depth` lists and objects inside each other.
   [[nodiscard]] json::Value Value(int depth);
   [[nodiscard]] std::string String();
   // Finite, not zero.

@@ -39,7 +39,7 @@ class AgentFilesContractTest : public testing::TestWithParam<Kind> {
   }
 
   test::TempDir folder;
-  sim::SimDisk disk;
+  sim::SimAgentDisk disk;
   std::unique_ptr<AgentFiles> files;
 };
 

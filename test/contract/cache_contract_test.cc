@@ -1,4 +1,5 @@
-// The guarantees of ports/cache.h and ports/cache_folder.h for the real and the simulated ones.
+// The guarantees of ports/cache.h and ports/cache_folder.h for the real ones, the simulated ones,
+// and the real rows on a simulated disk.
 #include <filesystem>
 #include <functional>
 #include <memory>
@@ -20,6 +21,7 @@
 #include "sim/sim_cache_folder.h"
 #include "sim/sim_loop.h"
 #include "sim/sim_scheduler.h"
+#include "sim/sim_sqlite_cache.h"
 #include "test/support/loop_runner.h"
 #include "test/support/temp_dir.h"
 
@@ -65,10 +67,26 @@ class RealMachine final : public Machine {
   RealLoop loop_;
 };
 
+enum class Kind : std::uint8_t { kReal, kSim, kSimSqlite };
+void PrintTo(Kind kind, std::ostream* out) {
+  switch (kind) {
+    case Kind::kReal: *out << "Real"; return;
+    case Kind::kSim: *out << "Sim"; return;
+    case Kind::kSimSqlite: *out << "SimSqlite"; return;
+  }
+}
+
 class SimMachine final : public Machine {
  public:
+  explicit SimMachine(Kind kind) : kind_(kind) {}
   std::unique_ptr<Cache> OpenCache() override {
-    return std::make_unique<sim::SimCache>(loop_, rows_);
+    if (kind_ == Kind::kSim) return std::make_unique<sim::SimCache>(loop_, rows_);
+    return std::make_unique<sim::SimSqliteCache>(
+        sim::SimSqliteCache::Deps{.loop = loop_,
+                                  .disk = rows_,
+                                  .faults = faults_,
+                                  .log = log::Logger(sink_, "cache"),
+                                  .seed = 1});
   }
   std::unique_ptr<CacheFolder> OpenFolder() override {
     return std::make_unique<sim::SimCacheFolder>(loop_, disk_, 1);
@@ -78,14 +96,14 @@ class SimMachine final : public Machine {
   }
 
  private:
+  Kind kind_;
+  QuietSink sink_;
+  sim::SimFileFaults faults_;
   sim::SimScheduler scheduler_{1};
   sim::SimLoop loop_{scheduler_, Timestamp()};
   sim::SimCacheDisk rows_;
   sim::SimDisk disk_;
 };
-
-enum class Kind : std::uint8_t { kReal, kSim };
-void PrintTo(Kind kind, std::ostream* out) { *out << (kind == Kind::kReal ? "Real" : "Sim"); }
 
 class CacheContractTest : public testing::TestWithParam<Kind> {
  public:
@@ -93,7 +111,7 @@ class CacheContractTest : public testing::TestWithParam<Kind> {
     if (GetParam() == Kind::kReal) {
       machine = std::make_unique<RealMachine>();
     } else {
-      machine = std::make_unique<SimMachine>();
+      machine = std::make_unique<SimMachine>(GetParam());
     }
   }
   [[nodiscard]] cache::Contents Load(Cache& cache) {
@@ -290,7 +308,8 @@ TEST_P(CacheContractTest, NamesOfFilesAreHeldToTheirRule) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Machines, CacheContractTest, testing::Values(Kind::kReal, Kind::kSim),
+INSTANTIATE_TEST_SUITE_P(Machines, CacheContractTest,
+                         testing::Values(Kind::kReal, Kind::kSim, Kind::kSimSqlite),
                          testing::PrintToStringParamName());
 
 }  // namespace

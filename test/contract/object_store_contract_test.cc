@@ -1,6 +1,6 @@
 // The suite of object_store_contract.h against the stores that need nothing outside: the file
 // store, with one and with several stores on one directory, the simulated store with all faults
-// off, and a part of one.
+// off, a part of one, and one with the names of another layout.
 #include "test/contract/object_store_contract.h"
 
 #include <memory>
@@ -11,6 +11,7 @@
 #include "adapters/file_store/file_store.h"
 #include "sim/sim_object_store.h"
 #include "storage/late_store.h"
+#include "storage/nstance_v2_store.h"
 #include "storage/prefixed_store.h"
 #include "test/support/temp_dir.h"
 
@@ -95,9 +96,34 @@ class PartsUnderTest final : public StoreUnderTest {
 
 Result<std::unique_ptr<StoreUnderTest>> MakeParts() { return std::make_unique<PartsUnderTest>(); }
 
+// A simulated bucket with the names of the Go implementation, seen through two of its ways.
+class OtherLayoutUnderTest final : public StoreUnderTest {
+ public:
+  Loop& loop() override { return loop_; }
+  std::vector<ObjectStore*> stores() override { return {&first_named_, &second_named_}; }
+  bool RunUntil(const std::function<bool()>& done) override {
+    return scheduler_.RunUntilTrue(done, Duration::Minutes(1));
+  }
+
+ private:
+  NstanceV2Names names_{{.shard = *ShardId::Parse("a")}};
+  sim::SimScheduler scheduler_{7};
+  sim::SimBucket bucket_{scheduler_, {}};
+  sim::SimLoop loop_{scheduler_, Timestamp()};
+  sim::SimObjectStore first_{bucket_, loop_, {.process = "first"}};
+  sim::SimObjectStore second_{bucket_, loop_, {.process = "second"}};
+  NstanceV2Store first_named_{loop_, first_, names_};
+  NstanceV2Store second_named_{loop_, second_, names_};
+};
+
+Result<std::unique_ptr<StoreUnderTest>> MakeOtherLayout() {
+  return std::make_unique<OtherLayoutUnderTest>();
+}
+
 INSTANTIATE_TEST_SUITE_P(
     Stores, ObjectStoreContractTest,
     testing::Values(StoreKind{.name = "Part", .make = &MakeParts},
+                    StoreKind{.name = "OtherLayout", .make = &MakeOtherLayout},
                     StoreKind{.name = "File", .make = &MakeFileStores<1>},
                     StoreKind{.name = "FileTwice", .make = &MakeFileStores<2>},
                     StoreKind{.name = "Simulated", .make = [] { return MakeSimStores({}); }},

@@ -243,8 +243,10 @@ TEST_P(ProviderContractTest, C3_NothingIsDeletedUnlessItsInstanceIdMatches) {
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().error.outcome, Outcome::kNotDone) << Words(refused);
   EXPECT_NE(refused.error().error.code, Code::kNotFound) << Words(refused);
+  EXPECT_EQ(refused.error().reason, ProviderReason::kMismatch) << Words(refused);
   const auto looked = Get(one, second.provider_instance_id);
   ASSERT_FALSE(looked);
+  EXPECT_EQ(looked.error().reason, ProviderReason::kMismatch) << Words(looked);
   EXPECT_NE(looked.error().error.code, Code::kNotFound) << Words(looked);
   Settle();
   EXPECT_TRUE(BecomesStatus(one, ProviderStatus::kRunning));
@@ -476,6 +478,7 @@ TEST_P(ProviderContractTest, AMutationOfAnEpochThatIsOverIsRefused) {
       [&](auto done) { return provider().Delete(call(1), {.instance_id = id}, std::move(done)); });
   ASSERT_FALSE(deleted);
   EXPECT_EQ(deleted.error().error.code, Code::kFailedPrecondition) << Words(deleted);
+  EXPECT_NE(deleted.error().reason, ProviderReason::kMismatch) << Words(deleted);
   EXPECT_TRUE(BecomesStatus(id, ProviderStatus::kRunning));  // A look needs no epoch.
 }
 

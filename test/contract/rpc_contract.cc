@@ -783,6 +783,14 @@ TEST_P(RpcContractTest, ARoleThatTheRowDoesNotNameIsRefused) {
   EXPECT_THAT(served, IsEmpty());
 }
 
+TEST_P(RpcContractTest, OnlyWhomTheRowAdmitsLearnsThatItsMethodIsNotOffered) {
+  const auto as_operator = Connected(agents, authority->Operator("default"));
+  EXPECT_EQ(ErrorOf(*as_operator, kNotOffered).code, Code::kPermissionDenied);
+  EXPECT_EQ(ErrorOf(*as_operator, kOperatorUnary).code, Code::kUnimplemented)
+      << "there is no such method on this port, for anybody";
+  EXPECT_THAT(served, IsEmpty());
+}
+
 TEST_P(RpcContractTest, ARequestWithoutAMessageIsUnimplemented) {
   const auto channel = ConnectedAgent();
   const auto call = Start(*channel, kUnary);

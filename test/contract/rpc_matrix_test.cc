@@ -373,6 +373,13 @@ std::map<std::string, MethodCase> MakeCases() {
   const auto delete_group = [](MatrixWorld& world, Who who, Target target) {
     return RpcMessage::Of(api::DeleteGroupRequest{.key = GroupName(world, who, target)});
   };
+  const auto explain = [](MatrixWorld& world, Who who, Target target) {
+    return RpcMessage::Of(api::ExplainRequest{
+        .subject = api::ExplainRequest::InstanceId{InstanceName(world, who, target)}});
+  };
+  const auto plan = [](MatrixWorld& world, Who who, Target target) {
+    return RpcMessage::Of(api::PlanRequest{.group = GroupName(world, who, target)});
+  };
   return {
       {r + "RegisterAgent", {kTokenTargets, join(false)}},
       {r + "RegisterOperator", {kTokenTargets, join(true)}},
@@ -386,12 +393,12 @@ std::map<std::string, MethodCase> MakeCases() {
       {o + "CreateInstance", {kGroupTargets, create}},
       {o + "DeleteGroup", {kGroupTargets, delete_group}},
       {o + "DeleteInstance", {kInstanceTargets, ById<api::DeleteInstanceRequest>()}},
-      {o + "Explain", {none, Plain<api::ExplainRequest>()}},
+      {o + "Explain", {kInstanceTargets, explain}},
       {o + "GetConfigStatus", {none, Plain<api::Empty>()}},
       {o + "GetInstanceStatus", {kInstanceTargets, ById<api::GetInstanceStatusRequest>()}},
       {o + "ListGroups", {none, Plain<api::Empty>()}},
       {o + "ListInstances", {none, Plain<api::ListInstancesRequest>()}},
-      {o + "Plan", {none, Plain<api::PlanRequest>()}},
+      {o + "Plan", {kGroupTargets, plan}},
       {o + "RefreshConfig", {none, Plain<api::Empty>()}},
       {o + "ReleaseInstance", {none, Plain<api::ReleaseInstanceRequest>()}},
       {o + "RenewCertificate", {none, renew}},
@@ -453,9 +460,9 @@ std::string ExpectedOf(const RpcPolicyRow& row, Who who, Target target) {
   if (row.tenant_rule == RpcTenantRule::kAnonymous) return target == Target::kOwn ? "OK" : "UA";
   if (IsRefusedInHandshake(who)) return "HS";
   if (HasNoIdentity(who)) return "UA";
-  if (row.offer == RpcOffer::kNotOffered) return "UI";
   if (row.caller == RpcCaller::kAgent && IsOperator(who)) return "PD";
   if (row.caller == RpcCaller::kOperator && IsAgent(who)) return "PD";
+  if (row.offer == RpcOffer::kNotOffered) return "UI";
   return AfterTheTransport(row, who, target);
 }
 

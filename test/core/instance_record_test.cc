@@ -241,6 +241,20 @@ TEST(InstanceRecordTest, AForeignTokenIsHashedAndDroppedAndTheRestIsKept) {
   EXPECT_EQ(DecodeInstanceRecord(written, Key()).value(), *decoded);
 }
 
+TEST(InstanceRecordTest, AWholeNumberWithAPointIsReadBackTheSame) {
+  const std::string bytes = R"({"instance_id":")" + kIdText +
+                            R"(","tenant":"prod","group":"workers",)"
+                            R"("config":{"args":{"a":1.0,"b":1.152921504606847e18}},"x":2.0})";
+  auto decoded = DecodeInstanceRecord(bytes, Key());
+  ASSERT_TRUE(decoded.has_value()) << decoded.error().message;
+  decoded->epoch = 1;
+  const std::string written = EncodeInstanceRecord(*decoded);
+  const auto again = DecodeInstanceRecord(written, Key());
+  ASSERT_TRUE(again.has_value()) << again.error().message;
+  EXPECT_EQ(*again, *decoded);
+  EXPECT_EQ(EncodeInstanceRecord(*again), written);
+}
+
 TEST(InstanceRecordTest, MembersOfANewerProgramAreKeptAlsoInsideObjects) {
   std::string body = Changed(R"("epoch":3)", R"("deletion":{"reason":"r","started_at":)"
                                              R"("2026-01-01T00:00:00Z","ordered":true,)"

@@ -117,6 +117,17 @@ TEST(LeaseRecordTest, WhatIsWrittenIsReadBackTheSame) {
   }
 }
 
+TEST(LeaseTimingsTest, ProviderRequestsFitIntoTheFirstHalfOfWhatALeaseLeaves) {
+  EXPECT_EQ(SendTimeout(Duration::Seconds(8)), Duration::Seconds(2));
+  EXPECT_EQ(SendTimeout(Duration::Minutes(10)), Duration::Seconds(2));
+  EXPECT_EQ(SendTimeout(Duration::Seconds(4)), Duration::Milliseconds(1500));
+  for (int seconds = 2; seconds <= 600; ++seconds) {
+    const Duration lease = Duration::Seconds(seconds);
+    // The holder acts for 3/4 of the lease after a renewal was sent.
+    EXPECT_LE(SendTimeout(lease) * 2, (lease * 3) / 4) << seconds;
+  }
+}
+
 TEST(LeaseTimingsTest, TheMarginIsAQuarterOfTheLease) {
   const auto timings = MakeLeaseTimings({});
   ASSERT_TRUE(timings.has_value());

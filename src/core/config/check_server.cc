@@ -231,16 +231,29 @@ class ServerCheck {
   void CheckElection() const {
     const LeaderElection& election = server_.leader_election;
     const Place place = place_.Child("leader_election");
-    const Place cluster = place.Child("cluster");
-    static_cast<void>(
-        CheckLease(cluster, election.cluster.renew_interval, election.cluster.lease_timeout));
-    if (!CheckLease(place, election.renew_interval, election.lease_timeout)) return;
+    CheckStoreTimeout(
+        place,
+        {.renew = election.renew_interval, .lease = election.lease_timeout, .name = "lease"});
+    CheckStoreTimeout(place.Child("cluster"), {.renew = election.cluster.renew_interval,
+                                               .lease = election.cluster.lease_timeout,
+                                               .name = "cluster's lease"});
+  }
+
+  struct LeaseTimes {
+    Duration renew;
+    Duration lease;
+    std::string_view name;
+  };
+  // A renewal that times out must leave time for another one.
+  void CheckStoreTimeout(const Place& place, LeaseTimes times) const {
+    if (!CheckLease(place, times.renew, times.lease)) return;
     const Place timeout = place_.Child("store_timeout");
-    const Duration below = (election.lease_timeout * 3) / 4 - election.renew_interval;
+    const Duration below = (times.lease * 3) / 4 - times.renew;
     if (problems_.HasErrorAt(timeout) || server_.store_timeout < below) return;
-    problems_.Error(timeout, fmt::format("{} is too long for the lease; below 3/4 of "
-                                         "`lease_timeout` minus `renew_interval`, here {}",
-                                         Shown(timeout), ShortDuration(below)));
+    problems_.Error(timeout,
+                    fmt::format("{} is too long for the {}; below 3/4 of `lease_timeout` minus "
+                                "`renew_interval`, here {}",
+                                Shown(timeout), times.name, ShortDuration(below)));
   }
 
   void CheckTimes() const {

@@ -38,7 +38,7 @@ constexpr auto kAws = std::to_array<ArgSpec>({
     {"MetadataOptions", ArgShape::kObject, "Metadata service."},
     {"Ipv6AddressCount", ArgShape::kNumber, "IPv6 addresses."},
     {"PrivateDnsNameOptions", ArgShape::kObject, "Names."},
-    {"TagSpecifications", ArgShape::kList, "Tags; `nstance:` names are ours."},
+    {"TagSpecifications", ArgShape::kList, "Tags, at most 40; `nstance:` names are ours."},
     {"InstanceMarketOptions", ArgShape::kObject, "Spot."},
     {"KeyName", ArgShape::kText, "Key pair."},
     {"CapacityReservationSpecification", ArgShape::kObject, "Reservations."},
@@ -52,7 +52,7 @@ constexpr auto kGcp = std::to_array<ArgSpec>({
     {"scheduling", ArgShape::kObject, "Spot."},
     {"metadata", ArgShape::kObject, "Metadata."},
     {"tags", ArgShape::kAny, "Network tags."},
-    {"labels", ArgShape::kTextMap, "Labels; `nstance-` names are ours."},
+    {"labels", ArgShape::kTextMap, "Labels, at most 55; `nstance-` names are ours."},
     {"shieldedInstanceConfig", ArgShape::kObject, "Shielded VM."},
 });
 
@@ -131,6 +131,36 @@ void RefuseOurs(const Place& place, std::string_view name, std::string_view pref
                                     prefix));
 }
 
+// What a cloud takes of one VM, without what we put there ourselves (providers.md 1.3).
+struct TagLimits {
+  std::size_t count = 0;
+  std::size_t key = 0;    // Characters.
+  std::size_t value = 0;  // Likewise.
+};
+// 50 less our ten; `Name` is one of them and may be given.
+constexpr TagLimits kAwsTags = {.count = 40, .key = 128, .value = 256};
+constexpr std::string_view kAwsName = "Name";
+// 64 less our nine.
+constexpr TagLimits kGcpLabels = {.count = 55, .key = 63, .value = 63};
+
+std::size_t Characters(std::string_view text) {
+  return static_cast<std::size_t>(std::ranges::count_if(
+      text, [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U; }));
+}
+
+// A template's length is known only when it has been rendered.
+void CheckLength(const Place& place, std::string_view text, std::size_t limit, Problems& problems) {
+  if (text.contains("{{") || Characters(text) <= limit) return;
+  problems.Error(place,
+                 fmt::format("is too long: {} characters; at most {}", Characters(text), limit));
+}
+
+void CheckCount(const Place& place, std::size_t count, std::size_t limit, Problems& problems) {
+  if (count <= limit) return;
+  problems.Error(place,
+                 fmt::format("too many: {}; at most {} beside the server's own", count, limit));
+}
+
 // TagSpecifications: [{"Tags": [{"Key": ...}]}].
 void CheckAwsTags(const Place& place, Problems& problems) {
   const json::Array* specifications = place.value()->if_array();
@@ -140,12 +170,25 @@ void CheckAwsTags(const Place& place, Problems& problems) {
     const Place tags = item.Child("Tags");
     const json::Array* list = tags.value() == nullptr ? nullptr : tags.value()->if_array();
     if (list == nullptr) continue;
+    std::size_t count = 0;
     for (std::size_t j = 0; j < list->size(); ++j) {
       const Place tag = tags.Item(j);
+      const auto text_of = [](const Place& at) {
+        return at.value() == nullptr ? nullptr : at.value()->if_string();
+      };
       const Place key = tag.Child("Key");
-      const std::string* text = key.value() == nullptr ? nullptr : key.value()->if_string();
-      if (text != nullptr) RefuseOurs(key, *text, "nstance:", problems);
+      const std::string* name = text_of(key);
+      if (name == nullptr || *name != kAwsName) ++count;
+      if (name != nullptr) {
+        RefuseOurs(key, *name, "nstance:", problems);
+        CheckLength(key, *name, kAwsTags.key, problems);
+      }
+      const Place value = tag.Child("Value");
+      if (const std::string* text = text_of(value)) {
+        CheckLength(value, *text, kAwsTags.value, problems);
+      }
     }
+    CheckCount(tags, count, kAwsTags.count, problems);
   }
 }
 
@@ -153,8 +196,14 @@ void CheckGcpLabels(const Place& place, Problems& problems) {
   const json::Object* labels = place.value()->if_object();
   if (labels == nullptr) return;
   for (const json::Member& label : *labels) {
-    RefuseOurs(place.Child(label), label.key, "nstance-", problems);
+    const Place at = place.Child(label);
+    RefuseOurs(at, label.key, "nstance-", problems);
+    CheckLength(at, label.key, kGcpLabels.key, problems);
+    if (const std::string* text = label.value.if_string()) {
+      CheckLength(at, *text, kGcpLabels.value, problems);
+    }
   }
+  CheckCount(place, labels->size(), kGcpLabels.count, problems);
 }
 
 }  // namespace

@@ -64,6 +64,8 @@ int OpenLimit(const CreationPace& pace, int open) {
   std::int64_t limit = std::int64_t{kAheadPerCall} * pace.concurrency;
   if (pace.rate_limit > Duration()) {
     limit = std::max<std::int64_t>(kAhead.nanoseconds() / pace.rate_limit.nanoseconds(), 1);
+  } else if (std::int64_t{open} * 2 > limit) {
+    return 0;
   }
   constexpr std::int64_t kMost = 1'000'000;
   return static_cast<int>(std::clamp<std::int64_t>(limit - open, 0, kMost));

@@ -4,7 +4,8 @@
 // Two moments are paced:
 //   intents   at most 60 s of `create_rate_limit` ahead in the shard, or 10 x `create_concurrency`
 //             per group without a rate limit: OpenLimit() and ShareCreations() say how many a group
-//             may open now (GroupView::creation.places)
+//             may open now (GroupView::creation.places). A group is topped up when half of its
+//             places are free: one place at a time would be a commit for every instance (LB7)
 //   calls     `create_concurrency` in flight per group, `create_rate_limit` between two calls of
 //             the shard: CreationTurns::Pick() says which instances are called now
 //

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/fault_point.h"
+
 namespace nstance::fleet {
 
 void LookLog::OnBegun(Instant now) {
@@ -27,7 +29,7 @@ void LookLog::OnFound(ProviderStatus found, Instant now) {
 void LookLog::OnNotFound(Instant now, Instant vm_since, const FleetTimes& times) {
   in_flight = false;
   failed = false;
-  if (now - vm_since < times.t_settle) return;
+  if (now - vm_since < times.t_settle && !Planted(Plant::kIgnoresSettle)) return;
   if (!missing_first) missing_first = now;
   missing_last = now;
 }
@@ -46,6 +48,7 @@ void LookLog::OnReport() {
 
 Absence JudgeAbsence(const LookLog& looks, const FleetTimes& times) {
   if (!looks.missing_first || !looks.missing_last) return Absence::kPresent;
+  if (Planted(Plant::kFirstNotFound)) return Absence::kAbsent;
   return *looks.missing_last - *looks.missing_first >= times.t_vis ? Absence::kAbsent
                                                                    : Absence::kSuspect;
 }

@@ -3,9 +3,8 @@
 #include <fmt/format.h>
 
 namespace nstance::fleet {
-namespace {
 
-std::string_view Sentence(Reason reason) {
+std::string_view Because(Reason reason) {
   using enum Reason;
   switch (reason) {
     case kScaleUp: return "the group has fewer instances than its size";
@@ -31,7 +30,7 @@ std::string_view Sentence(Reason reason) {
   return "";
 }
 
-std::string_view Sentence(HoldCode code) {
+std::string_view Because(HoldCode code) {
   using enum HoldCode;
   switch (code) {
     case kBrake: return "the deletion budget of the tenant is used up";
@@ -69,8 +68,6 @@ std::string_view Sentence(HoldCode code) {
   return "";
 }
 
-}  // namespace
-
 std::string_view Word(ActionKind kind) {
   switch (kind) {
     case ActionKind::kCreate: return "create";
@@ -87,19 +84,19 @@ std::string Describe(const Action& action) {
   if (action.kind == ActionKind::kCreate) {
     return action.replaces
                ? fmt::format("create an instance in place of {}", action.replaces->text())
-               : fmt::format("create an instance: {}", Sentence(action.reason));
+               : fmt::format("create an instance: {}", Because(action.reason));
   }
   const std::string& id = action.instance->text();
   if (action.kind == ActionKind::kLook) return fmt::format("ask the provider about {}", id);
   if (action.kind == ActionKind::kRevokeDrain) {
     return fmt::format("cancel the drain of {}: the group needs it", id);
   }
-  return fmt::format("{} {}: {}", Word(action.kind), id, Sentence(action.reason));
+  return fmt::format("{} {}: {}", Word(action.kind), id, Because(action.reason));
 }
 
 std::string Describe(const Hold& hold) {
-  if (hold.detail.empty()) return std::string(Sentence(hold.code));
-  return fmt::format("{} ({})", Sentence(hold.code), hold.detail);
+  if (hold.detail.empty()) return std::string(Because(hold.code));
+  return fmt::format("{} ({})", Because(hold.code), hold.detail);
 }
 
 }  // namespace nstance::fleet

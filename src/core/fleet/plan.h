@@ -79,6 +79,10 @@ struct Plan {
   friend bool operator==(const Plan&, const Plan&) = default;
 };
 
+// The clause that follows "because": "its group was deleted", "size + surge is reached".
+[[nodiscard]] std::string_view Because(Reason reason);
+[[nodiscard]] std::string_view Because(HoldCode code);
+
 // One sentence for people: "drain knc...: the configuration of the group changed; replaced by ...".
 [[nodiscard]] std::string Describe(const Action& action);
 [[nodiscard]] std::string Describe(const Hold& hold);

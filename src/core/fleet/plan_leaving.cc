@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <tuple>
 
+#include "base/fault_point.h"
 #include "core/fleet/plan_state.h"
 
 namespace nstance::fleet {
@@ -45,6 +46,7 @@ bool IsUnhealthy(const PlanItem& item) {
 
 // Whether what takes its place is far enough; says in a hold what is missing.
 bool GateIsOpen(PlanState& state, const PlanItem& item) {
+  if (Planted(Plant::kDrainsUnreplaced)) return true;
   const auto held = [&](HoldCode code) {
     state.AddHold(code, &item);
     return false;
@@ -138,7 +140,7 @@ void PlanUnhealthy(PlanState& state) {
     } else {
       state.Leave(item, leaving);
     }
-    if (state.deficit() > 0) state.Refill();
+    if (state.deficit() > 0 && !Planted(Plant::kDrainsUnreplaced)) state.Refill();
   }
 }
 
@@ -166,6 +168,15 @@ void PlanOpenDrains(PlanState& state) {
     if (!HasDrain(item)) continue;
     if (item.draining.look) state.AddLook(item);
     state.AddHold(HoldCode::kWaitingDrain, &item, item.view->drain->deadline);
+  }
+}
+
+// A deletion that the provider does not take is repeated for ever (server.md 9).
+void PlanOpenDeletions(PlanState& state) {
+  for (const PlanItem& item : state.items) {
+    const std::optional<DeletionView>& deletion = item.view->deletion;
+    if (!deletion || !deletion->started || deletion->trouble.empty()) continue;
+    state.AddHold(HoldCode::kProviderUnavailable, &item, std::nullopt, deletion->trouble);
   }
 }
 

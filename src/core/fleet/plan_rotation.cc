@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <tuple>
 
+#include "base/fault_point.h"
 #include "core/fleet/plan_state.h"
 
 namespace nstance::fleet {
@@ -36,6 +37,7 @@ bool OthersAreHealthy(const PlanState& state, const PlanItem& rotated) {
 using Urgency = std::tuple<int, int, Instant>;
 std::optional<Urgency> UrgencyOf(const PlanState& state, const PlanItem& item) {
   if (!item.member() || item.view->corrupt) return std::nullopt;
+  if (Planted(Plant::kTwoRotations) && item.replacement != nullptr) return std::nullopt;
   const Verdict& verdict = item.verdict;
   if (verdict.kind == VerdictKind::kDue) {
     const int order = verdict.reason == Reason::kConfigDrift ? 1 : 0;
@@ -103,13 +105,14 @@ void Advance(PlanState& state, PlanItem& old) {
 }
 
 void Begin(PlanState& state, PlanItem& item) {
-  const bool quiet = IsQuietRotation(item);
+  const bool quiet = IsQuietRotation(item) && !Planted(Plant::kTwoRotations);
   if (quiet && !(state.IsStill() && OthersAreHealthy(state, item))) {
     state.AddHold(HoldCode::kWaitingHealthy, &item);
     return;
   }
   const std::optional<Hold> hold = state.CreationHold(0);
-  if (!hold) {
+  const bool another = Planted(Plant::kTwoRotations) && hold && hold->code == HoldCode::kSurgeLimit;
+  if (!hold || another) {
     state.CreateBeside(item, item.verdict.priority);
     return;
   }
@@ -148,7 +151,8 @@ void PlanRotation(PlanState& state) {
   if (state.view.removal || !state.IsScaledDownOrRotated()) return;
   if (PlanItem* old = state.OpenRotation()) Advance(state, *old);
   // Closed by now if the old one leaves: the next may begin.
-  if (const PlanItem* old = state.OpenRotation()) {
+  if (const PlanItem* old = state.OpenRotation();
+      old != nullptr && !Planted(Plant::kTwoRotations)) {
     HoldTheOthers(state, old);
     return;
   }

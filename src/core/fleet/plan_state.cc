@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/fault_point.h"
 
 namespace nstance::fleet {
 namespace {
@@ -45,7 +46,6 @@ PlanState::PlanState(const GroupView& group_view, Instant now)
       clock(now),
       brake_(group_view.brake),
       backoff_(group_view.creation.backoff),
-      subnets_(group_view.subnets),
       places_(group_view.creation.places) {
   items.reserve(view.instances.size());
   for (const InstanceView& instance : view.instances) {
@@ -115,7 +115,7 @@ void PlanState::ApplySilence() {
   silence_ =
       small ? view.tenant_health.silence : JudgeSilence(std::move(facts), view.times, clock.now());
   clock.Wake(silence_.next_change);
-  if (!silence_.held) return;
+  if (!silence_.held || Planted(Plant::kNoMassSilence)) return;
   for (PlanItem& item : items) {
     const bool unhealthy =
         item.verdict.kind == VerdictKind::kDoomed && item.verdict.reason == Reason::kUnhealthy;
@@ -149,6 +149,10 @@ void PlanState::LinkPairs() {
   }
 }
 
+int PlanState::draining() const {
+  return static_cast<int>(std::ranges::count(items, Standing::kDraining, &PlanItem::standing));
+}
+
 PlanItem* PlanState::OpenRotation() {
   for (PlanItem& item : items) {
     if (item.replacement != nullptr) return &item;
@@ -173,7 +177,9 @@ void PlanState::Unpair(PlanItem& item) {
 // ---- leaving -----------------------------------------------------------------------------------
 
 BudgetOf& PlanState::BudgetFor(const Leaving& leaving) {
-  if (leaving.ordered) return brake_.ordered;
+  if (leaving.ordered || (IsOpportunistic(leaving.reason) && Planted(Plant::kExpiryUnlimited))) {
+    return brake_.ordered;
+  }
   return IsOpportunistic(leaving.reason) ? brake_.opportunistic : brake_.unordered;
 }
 
@@ -256,7 +262,7 @@ void PlanState::GoOut(PlanItem& item, const Leaving& leaving) {
 // ---- coming ------------------------------------------------------------------------------------
 
 bool PlanState::NoneCanBeMade() const {
-  return view.spec.pool || view.creation.block || !ChooseSubnet(subnets_) ||
+  return view.spec.pool || view.creation.block || !ChooseSubnet(subnets()) ||
          backoff_.failures() >= kTriesBeforeNone;
 }
 
@@ -281,8 +287,10 @@ std::optional<Hold> PlanState::CreationHold(int freed) {
       return hold(HoldCode::kCreateBackoff, {}, "one at a time after " + backoff_.Describe());
     }
   }
-  if (!ChooseSubnet(subnets_)) return hold(HoldCode::kSubnetFull);
-  if (members_ - freed + 1 > size() + view.spec.surge) return hold(HoldCode::kSurgeLimit);
+  if (!ChooseSubnet(subnets())) return hold(HoldCode::kSubnetFull);
+  if (members_ - freed + 1 > size() + view.spec.surge && !Planted(Plant::kNoSurgeLimit)) {
+    return hold(HoldCode::kSurgeLimit);
+  }
   if (places_ <= 0) return hold(view.creation.short_of_places, view.creation.places_at);
   return std::nullopt;
 }
@@ -332,6 +340,7 @@ void PlanState::CreateBeside(const PlanItem& of, int priority) {
 }
 
 void PlanState::Create(const PlanItem* of, Reason reason, int priority) {
+  if (subnets_.empty()) subnets_ = view.subnets;
   const std::optional<std::size_t> subnet = ChooseSubnet(subnets_);
   CHECK(subnet.has_value());
   Action action{.kind = ActionKind::kCreate, .reason = reason, .priority = priority};

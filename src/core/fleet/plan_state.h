@@ -7,9 +7,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "base/fault_point.h"
 #include "core/fleet/alarm_clock.h"
 #include "core/fleet/plan.h"
 #include "core/fleet/verdict.h"
@@ -88,7 +90,10 @@ class PlanState {
   // 0 while the group is being removed.
   [[nodiscard]] int size() const { return view.removal ? 0 : view.spec.size; }
   [[nodiscard]] int members() const { return members_; }
-  [[nodiscard]] int slots() const { return members_ - pairs_; }
+  [[nodiscard]] int slots() const {
+    return members_ - pairs_ + (Planted(Plant::kCountsDraining) ? draining() : 0);
+  }
+  [[nodiscard]] int draining() const;
   [[nodiscard]] int deficit() const { return size() - slots(); }
   // Members of an open rotation, the old ones. At most one by our own doing.
   [[nodiscard]] PlanItem* OpenRotation();
@@ -133,6 +138,9 @@ class PlanState {
   [[nodiscard]] Plan Finish();
 
  private:
+  [[nodiscard]] std::span<const SubnetView> subnets() const {
+    return subnets_.empty() ? view.subnets : subnets_;
+  }
   [[nodiscard]] BudgetOf& BudgetFor(const Leaving& leaving);
   [[nodiscard]] PlanItem* Revocable();
   void Create(const PlanItem* of, Reason reason, int priority);
@@ -145,7 +153,7 @@ class PlanState {
 
   BrakeBudget brake_;
   CreationBackoff backoff_;
-  std::vector<SubnetView> subnets_;
+  std::vector<SubnetView> subnets_;  // As this plan fills them; empty: as the view has them.
   int places_ = 0;
   int members_ = 0;
   int pairs_ = 0;
@@ -173,6 +181,7 @@ void PlanUnhealthy(PlanState& state);                // plan_leaving.cc
 void PlanRotation(PlanState& state);                 // plan_rotation.cc
 void PlanApartExpiry(PlanState& state);              // plan_leaving.cc
 void PlanOpenDrains(PlanState& state);               // plan_leaving.cc
+void PlanOpenDeletions(PlanState& state);            // plan_leaving.cc
 
 // A member that leaves by itself as soon as the brake, or a replacement, lets it.
 [[nodiscard]] bool IsDoomed(const PlanItem& item);

@@ -26,6 +26,7 @@ Plan PlanGroup(const GroupView& view, Instant now) {
   PlanRotation(state);
   PlanApartExpiry(state);
   PlanOpenDrains(state);
+  PlanOpenDeletions(state);
   return state.Finish();
 }
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/fault_point.h"
+
 namespace nstance::fleet {
 
 ListingUse JudgeListing(const ListingFacts& facts) {
@@ -42,7 +44,7 @@ std::vector<OrphanFinding> OrphanWatch::OnListing(std::span<const UnknownVm> unk
 std::optional<Instant> RemovableAt(const RetentionFacts& facts, Duration retention) {
   const bool ended = facts.phase == InstancePhase::kGone || facts.phase == InstancePhase::kFailed;
   if (!ended || facts.vm_found) return std::nullopt;
-  return facts.phase_at + retention;
+  return Planted(Plant::kTombstoneAtOnce) ? facts.phase_at : facts.phase_at + retention;
 }
 
 }  // namespace nstance::fleet

@@ -2,7 +2,21 @@
 
 #include <algorithm>
 
+#include "base/fault_point.h"
+
 namespace nstance::fleet {
+namespace {
+
+constexpr Duration kMaxDifference = Duration::Seconds(60);
+
+}  // namespace
+
+Timestamp CorrectedNow(Timestamp wall, std::optional<Timestamp> store_now) {
+  if (!store_now) return wall;
+  const Duration ahead = wall - *store_now;
+  const bool agree = ahead <= kMaxDifference && ahead >= Duration() - kMaxDifference;
+  return agree ? wall : *store_now;
+}
 
 FleetTimes ForProvider(FleetTimes times, Duration consistency_window) {
   if (consistency_window == Duration()) {
@@ -21,6 +35,7 @@ Instant MomentOf(Timestamp stored, const ClockReading& clock) {
 
 Instant DeadlineOf(const StoredDeadline& stored, const ClockReading& clock) {
   const Duration longest = std::max(stored.length, Duration());
+  if (Planted(Plant::kRestartsDrainDeadline)) return clock.mono + longest;
   return clock.mono + std::clamp(stored.deadline - clock.wall, Duration(), longest);
 }
 

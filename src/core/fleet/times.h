@@ -10,6 +10,8 @@
 // 60 s (faults.md RU8).
 #pragma once
 
+#include <optional>
+
 #include "base/time.h"
 
 namespace nstance::fleet {
@@ -36,6 +38,10 @@ struct ClockReading {
   Instant mono = {};
   Timestamp wall = {};
 };
+
+// `wall`, or the store's time if the two differ by more than 60 s: then it is our clock that is
+// suspected.
+[[nodiscard]] Timestamp CorrectedNow(Timestamp wall, std::optional<Timestamp> store_now);
 
 // A stored moment of the past. One in the future (a clock was wrong) counts as now.
 [[nodiscard]] Instant MomentOf(Timestamp stored, const ClockReading& clock);

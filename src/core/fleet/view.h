@@ -48,6 +48,7 @@ struct DeletionView {
   // The record is deleting, or that write is on its way: the instance is no member any more. Else
   // the deletion waits for the brake, and the instance still counts.
   bool started = false;
+  std::string trouble = {};  // Why it does not get on: the provider's last error. Empty: none.
   friend bool operator==(const DeletionView&, const DeletionView&) = default;
 };
 

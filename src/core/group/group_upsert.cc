@@ -31,6 +31,11 @@ struct Wish {
   }
 };
 
+bool NamesType(const Wish& wish) {
+  return !wish.request.template_name.empty() || !wish.request.instance_type.empty() ||
+         wish.replaces("instance_type");
+}
+
 Status CheckShape(const UpsertRequest& request) {
   for (const std::string& field : request.replace) {
     if (std::ranges::find(kReplaceable, field) == kReplaceable.end()) {
@@ -229,7 +234,9 @@ Result<UpsertResult> ApplyUpsert(const UpsertWorld& world, const GroupLayers& la
   }
   RETURN_IF_ERROR(ApplyRemovals(after, request));
   const EffectiveGroup merged = *MergeGroup(layers.static_layer, &after);
-  RETURN_IF_ERROR(CheckLayer(world.config, merged.layer, world.arch_of));
+  // Who names neither type nor template may still change the size of what is there.
+  RETURN_IF_ERROR(
+      CheckLayer(world.config, merged.layer, NamesType(wish) ? world.arch_of : ArchOf()));
   const bool changed = after != before;
   return UpsertResult{.dynamic = std::move(after), .changed = changed};
 }

@@ -17,6 +17,9 @@
 //
 // A field listed in `replace` is taken exactly as given: empty removes it.
 //
+// The architecture of the instance type is judged when the request names a type or a template: the
+// size of a group whose type does not fit can still be changed, above all to zero.
+//
 // Guarantees, each held by a test:
 //   - an error changes nothing, and no input is ever changed
 //   - the same request again gives changed = false

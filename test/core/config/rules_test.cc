@@ -4,6 +4,7 @@
 #include <string_view>
 #include <vector>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "core/config/load.h"
@@ -190,6 +191,11 @@ TEST(RulesTest, LeaderElection) {
           {{{"server/store_timeout", "\"4s\""}},
            "server.store_timeout: \"4s\" is too long for the lease; below 3/4 of `lease_timeout` "
            "minus `renew_interval`, here 4s"},
+          {{{"server/leader_election/cluster",
+             R"({"renew_interval": "1s", "lease_timeout": "4s"})"},
+            {"server/store_timeout", "\"2s\""}},
+           "server.store_timeout: \"2s\" is too long for the cluster's lease; below 3/4 of "
+           "`lease_timeout` minus `renew_interval`, here 2s"},
       });
 }
 
@@ -643,6 +649,59 @@ TEST(RulesTest, Args) {
   EXPECT_EQ(local.warnings[0].message,
             "unknown argument of provider local; allowed here: Env, Timeout. Did you mean "
             "\"Env\"?");
+}
+
+// `count` tags, the first with this value.
+std::string TagArgs(int count, std::string_view value) {
+  std::string tags = fmt::format(R"({{"Key": "Name", "Value": "{}"}})", value);
+  for (int i = 0; i < count; ++i) tags += fmt::format(R"(, {{"Key": "k{}", "Value": "v"}})", i);
+  return R"({"TagSpecifications": [{"Tags": [)" + tags + "]}]}";
+}
+
+TEST(RulesTest, BI81_TagsThatACloudWouldRefuseAreErrors) {
+  const std::string place = "defaults.args.TagSpecifications[0].Tags";
+  const std::string at_limit(256, 'v');
+  std::string accents;
+  for (int i = 0; i < 256; ++i) accents += "\xC3\xA9";
+  CheckRows(
+      kAws,
+      {
+          {{{"defaults/args", TagArgs(40, at_limit)}}, ""},
+          {{{"defaults/args", TagArgs(1, accents)}}, ""},
+          {{{"defaults/args", TagArgs(1, "{{ .Vars.x }}" + at_limit)}}, ""},
+          {{{"defaults/args", TagArgs(51, "n")}},
+           place + ": too many: 51; at most 40 beside the server's own"},
+          {{{"defaults/args", TagArgs(41, "n")}},
+           place + ": too many: 41; at most 40 beside the server's own"},
+          {{{"defaults/args", TagArgs(1, std::string(300, 'v'))}},
+           place + "[0].Value: is too long: 300 characters; at most 256"},
+          {{{"defaults/args", R"({"TagSpecifications": [{"Tags": [{"Key": ")" +
+                                  std::string(129, 'k') + R"("}]}]})"}},
+           place + "[0].Key: is too long: 129 characters; at most 128"},
+          {{{"defaults/args", R"({"TagSpecifications": [{"Tags": [{"Key": "nstance:x"}]}]})"}},
+           place + "[0].Key: the name is reserved for the server; one that does not start "
+                   "with `nstance:`"},
+      });
+}
+
+TEST(RulesTest, BI81_LabelsThatACloudWouldRefuseAreErrors) {
+  const auto errors = [](const std::string& labels) {
+    return ErrorLines(Load(Edited(
+        kSmall, {{"server/provider",
+                  R"({"kind": "gcp", "region": "r", "zone": "z", "options": {"project_id": "p"}})"},
+                 {"server/secrets", R"({"project_id": "p"})"},
+                 {"defaults/args", R"({"labels": {)" + labels + "}}"}})));
+  };
+  std::string many = R"("l": "v")";
+  for (int i = 0; i < 54; ++i) many += fmt::format(R"(, "l{}": "v")", i);
+  EXPECT_EQ(errors(many), "");
+  EXPECT_EQ(errors(many + R"(, "one": "more")"),
+            "defaults.args.labels: too many: 56; at most 55 beside the server's own");
+  EXPECT_EQ(errors(R"("l": ")" + std::string(300, 'v') + "\""),
+            "defaults.args.labels.l: is too long: 300 characters; at most 63");
+  EXPECT_EQ(errors(R"("nstance-l": "v")"),
+            "defaults.args.labels.nstance-l: the name is reserved for the server; one that does "
+            "not start with `nstance-`");
 }
 
 TEST(RulesTest, ArgsThatAProviderNeeds) {

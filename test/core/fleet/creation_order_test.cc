@@ -120,7 +120,14 @@ TEST(CreationOrderTest, IntentsAreOpenedAMinuteAheadOrTenTimesTheConcurrency) {
   EXPECT_EQ(OpenLimit({.rate_limit = Duration::Seconds(5)}, 50), 0);
   EXPECT_EQ(OpenLimit({.rate_limit = Duration::Minutes(5)}, 0), 1);
   EXPECT_EQ(OpenLimit({.concurrency = 10}, 0), 100);
-  EXPECT_EQ(OpenLimit({.concurrency = 3}, 29), 1);
+}
+
+TEST(CreationOrderTest, AGroupIsToppedUpWhenHalfOfItsPlacesAreFree) {
+  EXPECT_EQ(OpenLimit({.concurrency = 10}, 50), 50);
+  EXPECT_EQ(OpenLimit({.concurrency = 10}, 51), 0);
+  EXPECT_EQ(OpenLimit({.concurrency = 10}, 100), 0);
+  EXPECT_EQ(OpenLimit({.concurrency = 1}, 5), 5);
+  EXPECT_EQ(OpenLimit({.concurrency = 1}, 6), 0);
 }
 
 TEST(CreationOrderTest, PlacesGoToTheTenantAndTheGroupWithTheFewest) {

@@ -267,5 +267,17 @@ TEST(FleetTimesTest, RU8StoredTimesAreClampedToWhatTheyCanBe) {
   EXPECT_EQ(WallTimeOf(At(110), clock), wall + Duration::Seconds(60));
 }
 
+TEST(TimesTest, RU8_AClockThatIsAMinuteAwayFromTheStoresIsNotBelieved) {
+  const Timestamp wall = Timestamp::FromUnix(1'700'000'000);
+  EXPECT_EQ(CorrectedNow(wall, std::nullopt), wall);
+  for (const std::int64_t off : {-60, -1, 0, 1, 60}) {
+    EXPECT_EQ(CorrectedNow(wall, wall + Duration::Seconds(off)), wall) << off;
+  }
+  for (const std::int64_t off : {-86'400, -61, 61, 86'400}) {
+    const Timestamp store = wall + Duration::Seconds(off);
+    EXPECT_EQ(CorrectedNow(wall, store), store) << off;
+  }
+}
+
 }  // namespace
 }  // namespace nstance::fleet

@@ -12,6 +12,7 @@
 #include <gtest/gtest.h>
 
 #include "base/prng.h"
+#include "core/fleet/verdict.h"
 #include "test/core/fleet/views.h"
 #include "test/core/fleet/world.h"
 
@@ -189,11 +190,28 @@ class Checker {
       if (IsCounted(Find(after_, *action.replaces))) ++begun;
     }
     if (begun > 1) Wrong("two rotations begin");
+    if (begun > 0) {
+      for (const InstanceView& successor : before_.instances) {
+        if (IsOpenRotation(successor)) Wrong("a rotation begins while another is open");
+      }
+    }
     // Nobody gets two replacements in one plan.
     std::set<InstanceId> replaced;
     for (const Action& action : plan_.actions) {
       if (action.replaces && !replaced.insert(*action.replaces).second) Wrong("replaced twice");
     }
+  }
+
+  // A member and its successor, both there before and after the plan; the member is still to go.
+  bool IsOpenRotation(const InstanceView& successor) const {
+    if (!IsCounted(successor) || !successor.replaces) return false;
+    const auto old = std::ranges::find(before_.instances, *successor.replaces, &InstanceView::id);
+    if (old == before_.instances.end() || !IsCounted(*old)) return false;
+    if (!IsCounted(Find(after_, successor.id)) || !IsCounted(Find(after_, old->id))) return false;
+    AlarmClock clock(world_.now());
+    const VerdictKind kind = JudgeInstance(*old, before_, clock).verdict.kind;
+    return kind == VerdictKind::kDue || kind == VerdictKind::kSuspect ||
+           kind == VerdictKind::kDoomed;
   }
 
   void CheckBrake() {

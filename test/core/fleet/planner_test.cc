@@ -872,5 +872,15 @@ TEST(PlannerTest, EveryActionAndHoldHasASentence) {
             "creations wait after a failure (quota: 5 of 5)");
 }
 
+TEST(PlannerTest, ADeletionThatTheProviderDoesNotTakeIsHeld) {
+  InstanceView stuck = Deleting(1);
+  EXPECT_THAT(ShortHolds(PlanNow(GroupOf(1, {stuck, Healthy(2)}))), IsEmpty());
+  stuck.deletion->trouble = "quota of requests is used up";
+  const Plan plan = PlanNow(GroupOf(1, {stuck, Healthy(2)}));
+  EXPECT_THAT(plan.actions, IsEmpty());
+  EXPECT_THAT(ShortHolds(plan), ElementsAre("provider-unavailable 1"));
+  EXPECT_EQ(plan.holds[0].detail, "quota of requests is used up");
+}
+
 }  // namespace
 }  // namespace nstance::fleet
