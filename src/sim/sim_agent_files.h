@@ -1,4 +1,4 @@
-// SimDisk and SimAgentFiles: ports/agent_files.h in memory, with faults.
+// SimAgentDisk and SimAgentFiles: ports/agent_files.h in memory, with faults.
 //
 // The disk outlives the process that uses it: destroy the SimAgentFiles (and the agent) and make
 // new ones on the same disk, and that is a restart. Changes are counted, so that a test can let the
@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -17,15 +18,19 @@
 
 namespace nstance::sim {
 
-class SimDisk final {
+class SimAgentDisk final {
  public:
   std::map<std::string, std::string, std::less<>> files = {};
   Timestamp changed_at = {};  // Of every file.
+  // A file was replaced.
+  std::function<void(std::string_view name, std::string_view bytes)> on_replaced = {};
 
   // The process dies at this change (counted from 1 over the disk's life), before or after it.
   enum class Death : std::uint8_t { kBefore, kAfter };
   std::optional<std::int64_t> die_at = std::nullopt;
   Death death = Death::kBefore;
+  // Told in the middle of the process's task.
+  std::function<void()> on_death = {};
   // While set, every change fails with it and happens not at all.
   std::optional<Error> refuse = std::nullopt;
 
@@ -34,6 +39,7 @@ class SimDisk final {
   void Revive() {
     dead_ = false;
     die_at.reset();
+    on_death = {};
   }
 
   template <class Change>
@@ -41,6 +47,7 @@ class SimDisk final {
     if (dead_) return Fail(Unavailable("dead"));
     if (refuse) return Fail(*refuse);
     dead_ = ++changes_ == die_at;
+    if (dead_ && on_death) on_death();
     if (dead_ && death == Death::kBefore) return Fail(Unavailable("dead"));
     return change();
   }
@@ -52,7 +59,7 @@ class SimDisk final {
 
 class SimAgentFiles final : public AgentFiles {
  public:
-  explicit SimAgentFiles(SimDisk& disk) : disk_(disk) {}
+  explicit SimAgentFiles(SimAgentDisk& disk) : disk_(disk) {}
 
   [[nodiscard]] std::string PathOf(std::string_view name) const override {
     return "disk/" + std::string(name);
@@ -67,6 +74,7 @@ class SimAgentFiles final : public AgentFiles {
   [[nodiscard]] Status Replace(std::string_view name, std::string_view bytes) override {
     return disk_.Apply([&]() -> Status {
       disk_.files.insert_or_assign(std::string(name), std::string(bytes));
+      if (disk_.on_replaced) disk_.on_replaced(name, bytes);
       return {};
     });
   }
@@ -97,7 +105,7 @@ class SimAgentFiles final : public AgentFiles {
   }
 
  private:
-  SimDisk& disk_;
+  SimAgentDisk& disk_;
 };
 
 }  // namespace nstance::sim

@@ -85,6 +85,7 @@ void SimCache::Write(std::vector<cache::Change> changes) {
 
 void SimCache::FlushNow() {
   armed_ = false;
+  timer_.Cancel();  // A flush on request has done its work: nothing is left at the end.
   for (const cache::Change& change : std::exchange(waiting_, {})) {
     if (!disk_.broken) disk_.Apply(change);
   }

@@ -14,6 +14,7 @@
 #include "base/time.h"
 #include "ports/cache.h"
 #include "ports/loop.h"
+#include "sim/sim_files.h"
 
 namespace nstance::sim {
 
@@ -29,6 +30,8 @@ struct SimCacheDisk {
   std::map<std::pair<std::string, InstanceId>, cache::BalancerRow> balancers = {};
   std::map<std::pair<TenantId, std::string>, cache::OperatorRow> operators = {};
   bool broken = false;
+  // The same by SimSqliteCache, which leaves the above alone.
+  SimFiles database = {};
 
   void Apply(const cache::Change& change);
   [[nodiscard]] cache::Contents Read() const;

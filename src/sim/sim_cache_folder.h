@@ -1,7 +1,7 @@
 // SimCacheFolder: ports/cache_folder.h in simulated time. The disk outlives the process.
 //
-// A write takes a moment and then happens as a whole, also when the process has died since; faults
-// make single calls fail or a disk read-only.
+// A write happens at once and as a whole, and is answered for a moment later; faults make single
+// calls fail or a disk read-only.
 #pragma once
 
 #include <cstdint>
@@ -45,11 +45,14 @@ class SimCacheFolder final : public CacheFolder {
   [[nodiscard]] Pending Write(std::string_view name, std::string bytes, WriteDone done) override {
     Status result = CheckCacheFileName(name);
     if (result && Fails()) result = Fail(Unavailable("the disk failed"));
-    if (result) disk_.files.insert_or_assign(std::string(name), std::move(bytes));
+    if (result && !dead_) disk_.files.insert_or_assign(std::string(name), std::move(bytes));
     return Later([result = std::move(result), done = std::move(done)]() mutable {
       done(std::move(result));
     });
   }
+
+  // From now on nothing reaches the disk: the process is about to be destroyed.
+  void Die() { dead_ = true; }
 
  private:
   [[nodiscard]] bool Fails() { return disk_.broken || prng_.Chance(disk_.error, 10'000); }
@@ -60,6 +63,7 @@ class SimCacheFolder final : public CacheFolder {
   Loop& loop_;
   SimDisk& disk_;
   Prng prng_;
+  bool dead_ = false;
 };
 
 }  // namespace nstance::sim

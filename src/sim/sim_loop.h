@@ -56,12 +56,23 @@ class SimLoop final : public Loop {
   }
 
   // Nothing runs until Resume(); what came due meanwhile runs then, in any order.
-  void Pause() { owner_.paused = true; }
+  void Pause() {
+    owner_.paused = true;
+    ++pauses_;
+  }
   void Resume() {
     owner_.paused = false;
     scheduler_.Release(owner_);
   }
   [[nodiscard]] bool paused() const { return owner_.paused; }
+  [[nodiscard]] std::uint64_t pauses() const { return pauses_; }  // So far.
+  // Timers and tasks that wait.
+  [[nodiscard]] std::size_t waiting() const { return scheduler_.Waiting(owner_); }
+  [[nodiscard]] std::int64_t rate() const { return rate_; }
+  // One of its tasks is being run.
+  [[nodiscard]] bool running() const { return scheduler_.running_ == &owner_; }
+  // The last task of all was one of its own.
+  [[nodiscard]] bool ran_last() const { return scheduler_.last_ == &owner_; }
 
   // The monotonic clock of a saved state goes on from `at`, and the wall clock with it.
   void SetClock(Instant at) {
@@ -95,6 +106,7 @@ class SimLoop final : public Loop {
   SimScheduler::Owner owner_;
   Timestamp wall_start_;
   std::int64_t rate_ = kTrueRate;
+  std::uint64_t pauses_ = 0;
   Instant own_anchor_;
   Instant world_anchor_;
 };

@@ -1,11 +1,13 @@
 #include "sim/sim_network.h"
 
 #include <algorithm>
+#include <array>
 #include <limits>
 
 #include <fmt/core.h>
 
 #include "base/check.h"
+#include "base/text.h"
 
 namespace nstance::sim {
 
@@ -28,6 +30,7 @@ void SimWire::Detach(SimEnd end) {
 }
 
 void SimWire::Send(SimEnd from, SimFrame frame) {
+  if (network_.silent_.contains(NameOf(from))) return;
   const SimEnd towards = Other(from);
   Way& way = To(towards);
   if (way.user == nullptr) return;
@@ -87,7 +90,7 @@ void SimWire::Look(SimEnd end) {
 // --- SimNetwork ----------------------------------------------------------------------------------
 
 SimNetwork::SimNetwork(SimScheduler& scheduler, Options options)
-    : loop_(scheduler, Timestamp()), prng_(scheduler.prng().Fork()), options_(options) {}
+    : loop_(scheduler, Timestamp()), prng_(scheduler.prng().Fork()), options_(std::move(options)) {}
 
 Duration SimNetwork::DrawLatency() {
   return options_.latency_min + prng_.UpTo(options_.latency_max - options_.latency_min);
@@ -145,7 +148,8 @@ void SimNetwork::StopListening(const RpcAddress& address) {
 
 std::shared_ptr<SimWire> SimNetwork::Dial(const std::string& process, const RpcAddress& to,
                                           Loop& loop, SimWireUser& user) {
-  const auto found = listeners_.find({to.host, to.port});
+  const std::string host = options_.route ? options_.route(to.host) : to.host;
+  const auto found = listeners_.find({host, to.port});
   SimListener* listener = found == listeners_.end() ? nullptr : found->second;
   auto wire = std::make_shared<SimWire>(*this, process,
                                         listener == nullptr ? to.host : listener->process());
@@ -157,7 +161,7 @@ std::shared_ptr<SimWire> SimNetwork::Dial(const std::string& process, const RpcA
         SimEnd::kServer,
         SimClosed{.why = Unavailable(fmt::format("{}:{}: connection refused", to.host, to.port))});
   } else {
-    listener->OnWire(wire, {.host = process, .port = FreePort()}, to);
+    listener->OnWire(wire, {.host = process, .port = FreePort()}, {.host = host, .port = to.port});
   }
   return wire;
 }
@@ -185,6 +189,47 @@ std::optional<Result<RpcMessage>> SimNetwork::Carry(std::string_view path, Direc
     return Result<RpcMessage>(Fail(ResourceExhausted("the message is larger than the port takes")));
   }
   return codec.decode(*bytes, {});
+}
+
+namespace {
+
+// Usage, number of certificates in the chain, and all of them.
+std::string NameOf(const SimNetwork::Presented& presented) {
+  std::string name = presented.usage == crypto::PeerUsage::kClient ? "c" : "s";
+  name += fmt::format("{} ", presented.chain.size());
+  for (const auto* part : {&presented.chain, &presented.roots}) {
+    for (const crypto::Certificate& certificate : *part) name += AsText(certificate.der());
+  }
+  return name;
+}
+
+bool AllValid(const SimNetwork::Presented& presented) {
+  return std::ranges::all_of(std::array{&presented.chain, &presented.roots}, [&](const auto* part) {
+    return std::ranges::all_of(*part, [&](const crypto::Certificate& certificate) {
+      return certificate.facts().not_before <= presented.now &&
+             presented.now <= certificate.facts().not_after;
+    });
+  });
+}
+
+}  // namespace
+
+crypto::PeerVerdict SimNetwork::Verify(const Presented& presented) {
+  const auto verify = [&] {
+    std::vector<Bytes> der;
+    der.reserve(presented.chain.size());
+    for (const auto& certificate : presented.chain) der.push_back(certificate.der());
+    return crypto::VerifyPeer({.chain = der,
+                               .roots = presented.roots,
+                               .now = presented.now,
+                               .usage = presented.usage,
+                               .source = {}});
+  };
+  if (!AllValid(presented)) return verify();
+  std::string name = NameOf(presented);
+  auto known = verdicts_.find(name);
+  if (known == verdicts_.end()) known = verdicts_.emplace(std::move(name), verify()).first;
+  return known->second;
 }
 
 }  // namespace nstance::sim

@@ -16,6 +16,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -31,6 +32,7 @@
 #include "base/result.h"
 #include "base/time.h"
 #include "crypto/certificate.h"
+#include "crypto/verify_peer.h"
 #include "ports/loop.h"
 #include "ports/rpc.h"
 #include "ports/rpc_codec.h"
@@ -175,6 +177,8 @@ class SimNetwork final {
     // When given, every message crosses as bytes through its codec: limits of size and count hold,
     // and a type error is found at once. Else the structs themselves cross.
     std::span<const RpcMethod> methods = {};
+    // An address that moves between hosts: which one has it now. Empty: hosts are what they are.
+    std::function<std::string(const std::string& host)> route = {};
   };
 
   SimNetwork(SimScheduler& scheduler, Options options);
@@ -187,6 +191,10 @@ class SimNetwork final {
   void HealAll();
   // Breaks every connection between the two, whichever dialled.
   void BreakConnections(const std::string& one, const std::string& other);
+
+  // Nothing that the process sends from now on leaves its machine: it is dying.
+  void Silence(const std::string& process) { silent_.insert(process); }
+  void Unsilence(const std::string& process) { silent_.erase(process); }
 
   // --- For sim_rpc ---
 
@@ -207,6 +215,16 @@ class SimNetwork final {
   [[nodiscard]] std::optional<Result<RpcMessage>> Carry(std::string_view path, Direction direction,
                                                         RpcMessage message) const;
 
+  // What crypto::VerifyPeer says of a chain. Checked once: the verdict on the same certificates is
+  // the same for as long as all of them are valid, and handshakes are most of what a world costs.
+  struct Presented {
+    const std::vector<crypto::Certificate>& chain;
+    const std::vector<crypto::Certificate>& roots;
+    Timestamp now;
+    crypto::PeerUsage usage = crypto::PeerUsage::kClient;
+  };
+  [[nodiscard]] crypto::PeerVerdict Verify(const Presented& presented);
+
   [[nodiscard]] bool IsCut(const std::string& from, const std::string& to) const {
     return cuts_.contains({from, to});
   }
@@ -223,8 +241,10 @@ class SimNetwork final {
   Prng prng_;
   Options options_;
   std::set<std::pair<std::string, std::string>> cuts_;
+  std::set<std::string> silent_;
   std::map<Place, SimListener*> listeners_;
   std::vector<std::weak_ptr<SimWire>> wires_;
+  std::map<std::string, crypto::PeerVerdict> verdicts_;  // By usage and all certificates.
   std::uint16_t next_port_ = kFirstPort;
 };
 

@@ -262,37 +262,57 @@ SimObjectStore::~SimObjectStore() { wire_->loop = nullptr; }
 
 SimLink& SimObjectStore::link() { return wire_->link; }
 
+const SimLink& SimObjectStore::link() const { return wire_->link; }
+
 bool SimObjectStore::Chance(std::uint32_t in_ten_thousand) {
   // Nothing is drawn for what is switched off: a run without faults costs no chance.
   return in_ten_thousand > 0 && prng_.Chance(in_ten_thousand, kTenThousand);
 }
 
-SimObjectStore::Kind SimObjectStore::DrawKind(SimMethod method) {
+SimFate SimObjectStore::DrawKind(SimMethod method) {
   const SimStoreFaults& faults = options_.faults;
-  if (wire_->link.requests_lost || Chance(faults.request_lost)) return Kind::kRequestLost;
-  if (Chance(faults.error_not_done)) return Kind::kErrorNotDone;
-  if (Chance(faults.answer_lost)) return Kind::kAnswerLost;
-  if (!IsWrite(method)) return Kind::kNormal;
-  if (Chance(faults.error_maybe_done)) return Kind::kErrorMaybeDone;
-  if (Chance(faults.applied_late)) return Kind::kLate;
-  if (Chance(faults.delivered_twice)) return Kind::kTwice;
-  return Kind::kNormal;
+  if (wire_->link.requests_lost || Chance(faults.request_lost)) return SimFate::kRequestLost;
+  if (Chance(faults.error_not_done)) return SimFate::kErrorNotDone;
+  if (Chance(faults.answer_lost)) return SimFate::kAnswerLost;
+  if (!IsWrite(method)) {
+    const bool lists = method == SimMethod::kList;
+    return Chance(lists ? faults.stale_listing : faults.stale_read) ? SimFate::kStale
+                                                                    : SimFate::kNormal;
+  }
+  if (Chance(faults.error_maybe_done)) return SimFate::kErrorMaybeDone;
+  if (Chance(faults.applied_late)) return SimFate::kLate;
+  if (Chance(faults.delivered_twice)) return SimFate::kTwice;
+  return SimFate::kNormal;
 }
 
-SimObjectStore::Fate SimObjectStore::Draw(SimMethod method) {
+SimObjectStore::Fate SimObjectStore::Draw(SimMethod method, const std::string& key) {
   const SimStoreFaults& faults = options_.faults;
   CHECK(faults.latency_min <= faults.latency_max, "latency range");
   Fate fate;
   fate.kind = DrawKind(method);
+  if (options_.decide) {
+    SimVerdict verdict = options_.decide(method, key, fate.kind);
+    fate.kind = verdict.fate;
+    fate.at_answer = std::move(verdict.at_answer);
+    if (wire_->link.requests_lost) fate.kind = SimFate::kRequestLost;
+  }
   const Duration latency = faults.latency_min + prng_.UpTo(faults.latency_max - faults.latency_min);
   fate.out = prng_.UpTo(latency);
   fate.back = latency - fate.out;
-  const bool reads = method == SimMethod::kGet || method == SimMethod::kHead;
-  if (Chance(reads ? faults.stale_read : method == SimMethod::kList ? faults.stale_listing : 0)) {
-    fate.staleness = prng_.UpTo(faults.stale_by);
-  }
+  if (fate.kind == SimFate::kStale) fate.staleness = prng_.UpTo(faults.stale_by);
   return fate;
 }
+
+namespace {
+
+// `done`, or what is to happen instead of it.
+template <class T>
+ObjectStore::Done<T> OrInstead(ObjectStore::Done<T> done, std::function<void()> instead) {
+  if (!instead) return done;
+  return [instead = std::move(instead)](const Result<T>& /*answer*/) { instead(); };
+}
+
+}  // namespace
 
 template <class T>
 Pending SimObjectStore::Begin(const std::shared_ptr<Call<T>>& call, Error timeout) {
@@ -316,25 +336,26 @@ Pending SimObjectStore::RefuseAtOnce(Done<T> done, Error error) {
 template <class T>
 Pending SimObjectStore::SendRead(SimRequest request, Done<T> done,
                                  std::function<Result<T>(Duration)> look) {
-  auto call = std::make_shared<Call<T>>(std::move(done));
+  bucket_.Tell({.process = request.process, .method = request.method, .key = request.key});
+  Fate fate = Draw(request.method, request.key);
+  auto call = std::make_shared<Call<T>>(OrInstead(std::move(done), std::move(fate.at_answer)));
   Pending pending = Begin<T>(call, DeadlineExceeded("the store did not answer in time"));
-  const Fate fate = Draw(request.method);
   const Instant now = bucket_.scheduler_.now();  // The world's, not the process's.
   request.at = now;
-  if (fate.kind == Kind::kRequestLost) {
+  if (fate.kind == SimFate::kRequestLost) {
     request.result = SimResult::kLost;
     bucket_.Note(std::move(request));
     return pending;
   }
   bucket_.Later(now + fate.out, [call, fate, look = std::move(look), wire = wire_,
                                  request = std::move(request), &bucket = bucket_]() mutable {
-    Result<T> result = fate.kind == Kind::kErrorNotDone ? Fail(Unavailable("503: slow down"))
-                                                        : look(fate.staleness);
+    Result<T> result = fate.kind == SimFate::kErrorNotDone ? Fail(Unavailable("503: slow down"))
+                                                           : look(fate.staleness);
     request.result = result                                   ? SimResult::kDone
                      : result.error().code == Code::kNotFound ? SimResult::kNotFound
                                                               : SimResult::kFailed;
     bucket.Note(std::move(request));
-    if (fate.kind != Kind::kAnswerLost) {
+    if (fate.kind != SimFate::kAnswerLost) {
       Call<T>::Answer(call, *wire, fate.back, std::move(result));
     }
   });
@@ -343,10 +364,23 @@ Pending SimObjectStore::SendRead(SimRequest request, Done<T> done,
 
 template <class T>
 Pending SimObjectStore::SendWrite(SimBucket::Write write, Done<T> done) {
-  auto call = std::make_shared<Call<T>>(std::move(done));
+  bucket_.Tell({.process = write.process, .method = write.method, .key = write.key.text()});
+  if (bucket_.call_observer_) {
+    done = [&bucket = bucket_, process = write.process, method = write.method,
+            key = write.key.text(), done = std::move(done)](Result<T> answer) mutable {
+      bucket.Tell(
+          {.moment = SimCall::Moment::kAnswered,
+           .process = process,
+           .method = method,
+           .key = key,
+           .maybe_done = !answer.has_value() && answer.error().outcome == Outcome::kMaybeDone});
+      done(std::move(answer));
+    };
+  }
+  Fate fate = Draw(write.method, write.key.text());
+  auto call = std::make_shared<Call<T>>(OrInstead(std::move(done), std::move(fate.at_answer)));
   Pending pending =
       Begin<T>(call, DeadlineExceeded("the store did not answer in time").MaybeDone());
-  const Fate fate = Draw(write.method);
   Carry(std::move(write), fate, [call, fate, wire = wire_](Result<ObjectVersion> result) {
     Call<T>::Answer(call, *wire, fate.back,
                     AnswerTo(std::move(result), static_cast<const T*>(nullptr)));
@@ -364,15 +398,15 @@ void SimObjectStore::Carry(SimBucket::Write write, const Fate& fate, SimBucket::
                      .result = SimResult::kFailed};
   const auto unheard = [](const Result<ObjectVersion>&) {};
   switch (fate.kind) {
-    case Kind::kRequestLost:
+    case SimFate::kRequestLost:
       request.result = SimResult::kLost;
       return bucket.Note(std::move(request));
-    case Kind::kErrorNotDone:
+    case SimFate::kErrorNotDone:
       bucket.Note(std::move(request));
       return bucket.Later(now + fate.out, [answer = std::move(answer)]() mutable {
         answer(Fail(Unavailable("503: slow down")));
       });
-    case Kind::kErrorMaybeDone: {
+    case SimFate::kErrorMaybeDone: {
       const bool applied = prng_.Chance(1, 2);
       if (!applied) bucket.Note(std::move(request));
       return bucket.Later(now + fate.out, [&bucket, applied, write = std::move(write), unheard,
@@ -381,23 +415,26 @@ void SimObjectStore::Carry(SimBucket::Write write, const Fate& fate, SimBucket::
         answer(Fail(Unavailable("500: internal error").MaybeDone()));
       });
     }
-    case Kind::kAnswerLost:
-    case Kind::kLate: {
+    case SimFate::kAnswerLost:
+    case SimFate::kLate: {
       const SimStoreFaults& faults = options_.faults;
       const Duration late = faults.late_min + prng_.UpTo(faults.late_max - faults.late_min);
-      return bucket.Later(now + (fate.kind == Kind::kLate ? late : fate.out),
-                          [&bucket, write = std::move(write), unheard]() mutable {
+      const bool is_late = fate.kind == SimFate::kLate;
+      if (is_late) ++bucket.late_writes_;
+      return bucket.Later(now + (is_late ? late : fate.out),
+                          [&bucket, is_late, write = std::move(write), unheard]() mutable {
+                            if (is_late) --bucket.late_writes_;
                             bucket.Arrive(std::move(write), unheard);
                           });
     }
-    case Kind::kTwice:
+    case SimFate::kTwice:
       bucket.Later(now + fate.out, [&bucket, write, unheard]() mutable {
         bucket.Arrive(std::move(write), unheard);
       });
       break;
-    case Kind::kNormal: break;
+    default: break;
   }
-  const Duration again = fate.kind == Kind::kTwice
+  const Duration again = fate.kind == SimFate::kTwice
                              ? Duration::Milliseconds(10) + prng_.UpTo(Duration::Milliseconds(50))
                              : Duration();
   bucket.Later(now + fate.out + again,

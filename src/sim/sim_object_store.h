@@ -59,6 +59,28 @@ struct SimStoreFaults {
   std::uint32_t stale_listing = 0;    // List: the same.
   Duration stale_by = Duration::Seconds(5);
   std::uint32_t short_page = 0;  // List: fewer keys than asked for, although there are more.
+
+  friend bool operator==(const SimStoreFaults&, const SimStoreFaults&) = default;
+};
+
+// What happens to one request.
+enum class SimFate : std::uint8_t {
+  kNormal,
+  kErrorNotDone,    // Answered with an error, surely without effect.
+  kErrorMaybeDone,  // Mutations: answered with a 5xx, applied or not.
+  kRefused,         // Providers, creates: quota, capacity, credentials, arguments.
+  kRequestLost,
+  kAnswerLost,
+  kLate,   // Mutations: arrive late.
+  kTwice,  // Mutations: judged twice; the second judgement is answered.
+  kStale,  // Reads: what was there a while ago.
+};
+
+// A decision about one request, which is otherwise left to chance.
+struct SimVerdict {
+  SimFate fate = SimFate::kNormal;
+  // Runs where the answer would have been handed over, instead of that.
+  std::function<void()> at_answer = {};
 };
 
 // One direction each; both together are a full partition.
@@ -108,6 +130,17 @@ struct SimChange {
   const Object* after = nullptr;   // Null: there is none now.
 };
 
+// A request as the process that makes it knows of it: when it is sent, and, of writes, when it is
+// answered. An answer that comes to nobody is not told.
+struct SimCall {
+  enum class Moment : std::uint8_t { kSent, kAnswered };
+  Moment moment = Moment::kSent;
+  const std::string& process;
+  SimMethod method = SimMethod::kGet;
+  const std::string& key;   // Prefix, for lists.
+  bool maybe_done = false;  // kAnswered: the process cannot tell whether it was applied.
+};
+
 struct SimRequest {
   Instant at;
   std::string process;
@@ -144,10 +177,17 @@ class SimBucket final {
     observer_ = std::move(observer);
   }
 
+  // Called at every request of a process.
+  void set_call_observer(std::function<void(const SimCall&)> observer) {
+    call_observer_ = std::move(observer);
+  }
+
   [[nodiscard]] SimPersonality& personality() { return options_.personality; }
 
   // Every request that was sent is counted once, when its fate is decided.
   [[nodiscard]] const std::map<Counter, std::uint64_t>& counts() const { return counts_; }
+  // Writes of SimFate::kLate that have not arrived. They are counted when they do.
+  [[nodiscard]] std::size_t late_writes() const { return late_writes_; }
   [[nodiscard]] std::uint64_t Count(SimMethod method, std::string_view key_class) const;
   [[nodiscard]] const std::vector<SimRequest>& requests() const { return requests_; }
 
@@ -181,6 +221,9 @@ class SimBucket final {
   [[nodiscard]] Result<Object> Read(const ObjectKey& key, Duration staleness) const;
   [[nodiscard]] ListPage List(const ListRequest& request, Duration staleness) const;
   void Note(SimRequest request);
+  void Tell(const SimCall& call) const {
+    if (call_observer_) call_observer_(call);
+  }
 
   // Runs `task` at `at`, whoever is dead by then.
   void Later(Instant at, Task task);
@@ -198,8 +241,10 @@ class SimBucket final {
   std::map<std::string, Entry> objects_;
   std::uint64_t versions_ = 0;
   std::function<void(const SimChange&)> observer_;
+  std::function<void(const SimCall&)> call_observer_;
   std::map<Counter, std::uint64_t> counts_;
   std::vector<SimRequest> requests_;
+  std::size_t late_writes_ = 0;
   std::map<std::uint64_t, Pending> later_;
   std::uint64_t next_later_ = 0;
 };
@@ -211,6 +256,8 @@ class SimObjectStore final : public ObjectStore {
     SimStoreFaults faults = {};
     // `server.store_timeout`: when a call without an answer ends.
     Duration deadline = Duration::Seconds(3);
+    // Asked about every request when it is sent, with what chance has drawn for it.
+    std::function<SimVerdict(SimMethod, const std::string& key, SimFate drawn)> decide = {};
   };
 
   // Chance is forked from the scheduler's.
@@ -227,32 +274,26 @@ class SimObjectStore final : public ObjectStore {
 
   // May be changed at any time; they hold for requests and answers that are sent from then on.
   [[nodiscard]] SimStoreFaults& faults() { return options_.faults; }
+  [[nodiscard]] const SimStoreFaults& faults() const { return options_.faults; }
   [[nodiscard]] SimLink& link();
+  [[nodiscard]] const SimLink& link() const;
 
  private:
   template <class T>
   struct Call;
   struct Wire;  // What outlives the store: is there still somebody to answer?
 
-  enum class Kind : std::uint8_t {
-    kNormal,
-    kErrorNotDone,
-    kErrorMaybeDone,
-    kRequestLost,
-    kAnswerLost,
-    kLate,
-    kTwice,
-  };
   // What happens to a request, decided when it is sent.
   struct Fate {
-    Kind kind = Kind::kNormal;
+    SimFate kind = SimFate::kNormal;
     Duration out;   // On its way there.
     Duration back;  // And back.
     Duration staleness;
+    std::function<void()> at_answer = {};
   };
 
-  [[nodiscard]] Fate Draw(SimMethod method);
-  [[nodiscard]] Kind DrawKind(SimMethod method);
+  [[nodiscard]] Fate Draw(SimMethod method, const std::string& key);
+  [[nodiscard]] SimFate DrawKind(SimMethod method);
   [[nodiscard]] bool Chance(std::uint32_t in_ten_thousand);
 
   template <class T>

@@ -6,6 +6,7 @@
 #include <fmt/core.h>
 
 #include "base/check.h"
+#include "base/fault_point.h"
 
 namespace nstance::sim {
 namespace {
@@ -46,6 +47,7 @@ ProviderError ErrorOf(ProviderReason reason) {
       return {.error = PermissionDenied("the credentials are refused"), .reason = reason};
     case ProviderReason::kInvalid:
       return {.error = InvalidArgument("an argument is refused"), .reason = reason};
+    case ProviderReason::kMismatch:
     case ProviderReason::kOther: break;
   }
   return {.error = Unavailable("503: slow down"), .reason = ProviderReason::kOther};
@@ -286,7 +288,7 @@ ProviderResult<std::vector<SimCloud::Entry*>> SimCloud::Targets(const ProviderTa
       return Refused(
           FailedPrecondition(fmt::format("{} is {}, not {}", entry.vm.provider_id,
                                          entry.vm.shown.shown_id, target.instance_id.text())),
-          ProviderReason::kInvalid);
+          ProviderReason::kMismatch);
     }
     if (named || (target.provider_instance_id.empty() && matches)) found.push_back(&entry);
   }
@@ -335,7 +337,7 @@ ProviderResult<ProviderInstance> SimCloud::Get(const Asker& asker, const Provide
       if (!named) continue;
       return Refused(FailedPrecondition(fmt::format("{} is {}, not {}", entry.vm.provider_id,
                                                     shown->shown_id, target.instance_id.text())),
-                     ProviderReason::kInvalid);
+                     ProviderReason::kMismatch);
     }
     if (shown->cluster_id != asker.cluster || shown->shard != asker.shard) continue;
     if (IsOver(shown->status)) {
@@ -495,17 +497,19 @@ bool SimProvider::Chance(std::uint32_t in_ten_thousand) {
   return in_ten_thousand > 0 && prng_.Chance(in_ten_thousand, kTenThousand);
 }
 
-SimProvider::Kind SimProvider::DrawKind(SimProviderMethod method, ProviderReason& reason) {
+SimFate SimProvider::DrawKind(SimProviderMethod method, ProviderReason& reason) {
   const SimProviderFaults& faults = options_.faults;
-  if (wire_->link.requests_lost || Chance(faults.request_lost)) return Kind::kRequestLost;
-  if (Chance(faults.error_not_done)) return Kind::kErrorNotDone;
-  if (method == SimProviderMethod::kList && Chance(faults.page_failed)) return Kind::kErrorNotDone;
-  if (Chance(faults.answer_lost)) return Kind::kAnswerLost;
-  if (!IsMutation(method)) return Kind::kNormal;
-  if (Chance(faults.error_maybe_done)) return Kind::kErrorMaybeDone;
-  if (Chance(faults.applied_late)) return Kind::kLate;
-  if (Chance(faults.delivered_twice)) return Kind::kTwice;
-  if (method != SimProviderMethod::kCreate) return Kind::kNormal;
+  if (wire_->link.requests_lost || Chance(faults.request_lost)) return SimFate::kRequestLost;
+  if (Chance(faults.error_not_done)) return SimFate::kErrorNotDone;
+  if (method == SimProviderMethod::kList && Chance(faults.page_failed))
+    return SimFate::kErrorNotDone;
+  if (Chance(faults.answer_lost)) return SimFate::kAnswerLost;
+  if (IsLook(method) && Chance(faults.stale_look)) return SimFate::kStale;
+  if (!IsMutation(method)) return SimFate::kNormal;
+  if (Chance(faults.error_maybe_done)) return SimFate::kErrorMaybeDone;
+  if (Chance(faults.applied_late)) return SimFate::kLate;
+  if (Chance(faults.delivered_twice)) return SimFate::kTwice;
+  if (method != SimProviderMethod::kCreate) return SimFate::kNormal;
   const std::array<std::pair<std::uint32_t, ProviderReason>, 4> refusals = {
       {{faults.refused_capacity, ProviderReason::kCapacity},
        {faults.refused_quota, ProviderReason::kQuota},
@@ -514,9 +518,9 @@ SimProvider::Kind SimProvider::DrawKind(SimProviderMethod method, ProviderReason
   for (const auto& [chance, why] : refusals) {
     if (!Chance(chance)) continue;
     reason = why;
-    return Kind::kRefused;
+    return SimFate::kRefused;
   }
-  return Kind::kNormal;
+  return SimFate::kNormal;
 }
 
 SimProvider::Fate SimProvider::Draw(SimProviderMethod method) {
@@ -524,14 +528,23 @@ SimProvider::Fate SimProvider::Draw(SimProviderMethod method) {
   CHECK(faults.latency_min <= faults.latency_max, "latency range");
   Fate fate;
   fate.kind = DrawKind(method, fate.reason);
+  if (options_.decide) {
+    SimVerdict verdict = options_.decide(method, fate.kind);
+    if (verdict.fate == SimFate::kRefused && fate.kind != SimFate::kRefused) {
+      fate.reason = ProviderReason::kCapacity;
+    }
+    fate.kind = verdict.fate;
+    fate.at_answer = std::move(verdict.at_answer);
+    if (wire_->link.requests_lost) fate.kind = SimFate::kRequestLost;
+  }
   const Duration latency = faults.latency_min + prng_.UpTo(faults.latency_max - faults.latency_min);
   fate.out = prng_.UpTo(latency);
   fate.back = latency - fate.out;
-  if (fate.kind == Kind::kLate) {
+  if (fate.kind == SimFate::kLate) {
     fate.out = faults.late_min + prng_.UpTo(faults.late_max - faults.late_min);
   }
-  if (fate.kind == Kind::kErrorMaybeDone) fate.applied = prng_.Chance(1, 2);
-  if (IsLook(method) && Chance(faults.stale_look)) {
+  if (fate.kind == SimFate::kErrorMaybeDone) fate.applied = prng_.Chance(1, 2);
+  if (fate.kind == SimFate::kStale) {
     fate.staleness = prng_.UpTo(capabilities().consistency_window);
   }
   return fate;
@@ -579,6 +592,13 @@ Pending SimProvider::Send(const ProviderCall& call, Done<T> done, Request<T> req
     return Refuse<T>(std::move(done), *std::move(refused));
   }
   const bool mutation = IsMutation(request.method);
+  cloud_.Count(request.method, 1);
+  Fate fate = Draw(request.method);
+  if (fate.at_answer) {
+    done = [instead = std::move(fate.at_answer)](const ProviderResult<T>& /*answer*/) {
+      instead();
+    };
+  }
   auto waiting = std::make_shared<Call<T>>(std::move(done), call.deadline);
   waiting->timer = loop_.CallAt(call.deadline, [waiting, mutation] {
     Error late = DeadlineExceeded("the provider did not answer in time");
@@ -588,23 +608,23 @@ Pending SimProvider::Send(const ProviderCall& call, Done<T> done, Request<T> req
     const Done<T> dropped = std::exchange(waiting->done, nullptr);
     waiting->timer.Cancel();
   });
-  cloud_.Count(request.method, 1);
-  const Fate fate = Draw(request.method);
-  if (fate.kind == Kind::kRequestLost) return pending;
-  cloud_.Later(cloud_.scheduler_.now() + fate.out,
-               [waiting, fate, wire = wire_, judge = std::move(request.judge)] {
+  if (fate.kind == SimFate::kRequestLost) return pending;
+  const Instant arrives = cloud_.scheduler_.now() + fate.out;
+  cloud_.Later(arrives,
+               [waiting, fate = std::move(fate), wire = wire_, judge = std::move(request.judge)] {
                  const auto answer = [&](ProviderResult<T> result) {
                    Call<T>::Answer(waiting, *wire, fate.back, std::move(result));
                  };
                  switch (fate.kind) {
-                   case Kind::kErrorNotDone: return answer(Refused(Unavailable("503: slow down")));
-                   case Kind::kRefused: return answer(std::unexpected(ErrorOf(fate.reason)));
-                   case Kind::kErrorMaybeDone:
+                   case SimFate::kErrorNotDone:
+                     return answer(Refused(Unavailable("503: slow down")));
+                   case SimFate::kRefused: return answer(std::unexpected(ErrorOf(fate.reason)));
+                   case SimFate::kErrorMaybeDone:
                      if (fate.applied) (void)judge({});
                      return answer(Refused(Unavailable("500: internal error").MaybeDone()));
-                   case Kind::kAnswerLost:
-                   case Kind::kLate: return (void)judge({});
-                   case Kind::kTwice: (void)judge({}); break;
+                   case SimFate::kAnswerLost:
+                   case SimFate::kLate: return (void)judge({});
+                   case SimFate::kTwice: (void)judge({}); break;
                    default: break;
                  }
                  answer(judge(fate.staleness));

@@ -184,6 +184,7 @@ class SimCloud final {
 
   // May be changed at any time.
   [[nodiscard]] SimCloudLies& lies() { return options_.lies; }
+  [[nodiscard]] const SimCloudLies& lies() const { return options_.lies; }
   [[nodiscard]] SimVmLives& lives() { return options_.lives; }
   [[nodiscard]] Limits& limits() { return options_.limits; }
 
@@ -275,6 +276,8 @@ class SimProvider final : public Provider {
     ClusterId cluster;
     ShardId shard;
     SimProviderFaults faults = {};
+    // Asked about every request when it is sent, with what chance has drawn for it.
+    std::function<SimVerdict(SimProviderMethod, SimFate drawn)> decide = {};
   };
 
   // Chance is forked from the scheduler's.
@@ -314,24 +317,15 @@ class SimProvider final : public Provider {
   struct Call;
   struct Wire;  // What outlives the provider: is there still somebody to answer?
 
-  enum class Kind : std::uint8_t {
-    kNormal,
-    kErrorNotDone,
-    kErrorMaybeDone,
-    kRefused,
-    kRequestLost,
-    kAnswerLost,
-    kLate,
-    kTwice,
-  };
   // What happens to a request, decided when it is sent.
   struct Fate {
-    Kind kind = Kind::kNormal;
+    SimFate kind = SimFate::kNormal;
     ProviderReason reason = ProviderReason::kOther;  // kRefused.
     Duration out = {};                               // On its way there.
     Duration back = {};                              // And back.
     Duration staleness = {};
     bool applied = true;  // kErrorMaybeDone.
+    std::function<void()> at_answer = {};
   };
   // A request: what the cloud does with it when it arrives.
   template <class T>
@@ -341,7 +335,7 @@ class SimProvider final : public Provider {
   };
 
   [[nodiscard]] Fate Draw(SimProviderMethod method);
-  [[nodiscard]] Kind DrawKind(SimProviderMethod method, ProviderReason& reason);
+  [[nodiscard]] SimFate DrawKind(SimProviderMethod method, ProviderReason& reason);
   [[nodiscard]] bool Chance(std::uint32_t in_ten_thousand);
   [[nodiscard]] std::optional<ProviderError> Check(const ProviderCall& call,
                                                    SimProviderMethod method);

@@ -51,6 +51,10 @@ class SimRpcServer final : public RpcServer, public SimListener {
   [[nodiscard]] const std::string& process() const override { return options_.process; }
   void OnWire(std::shared_ptr<SimWire> wire, const RpcAddress& from, const RpcAddress& to) override;
 
+  // Whether a handler has an open stream of that client: the server's side of it, so neither a call
+  // that is on its way nor one whose refusal is.
+  [[nodiscard]] bool HasStreamOf(const RpcIdentity& whose) const;
+
  private:
   friend class SimServerConnection;
 

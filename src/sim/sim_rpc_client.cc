@@ -183,14 +183,10 @@ class Channel final : public SimWireUser, public std::enable_shared_from_this<Ch
   }
 
   [[nodiscard]] Status CheckServer(const std::vector<crypto::Certificate>& chain) const {
-    std::vector<Bytes> der;
-    der.reserve(chain.size());
-    for (const auto& certificate : chain) der.push_back(certificate.der());
-    const crypto::PeerVerdict verdict = crypto::VerifyPeer({.chain = der,
-                                                            .roots = target_.tls->roots,
-                                                            .now = deps_.loop.WallNow(),
-                                                            .usage = crypto::PeerUsage::kServer,
-                                                            .source = {}});
+    const crypto::PeerVerdict verdict = deps_.network.Verify({.chain = chain,
+                                                              .roots = target_.tls->roots,
+                                                              .now = deps_.loop.WallNow(),
+                                                              .usage = crypto::PeerUsage::kServer});
     if (!verdict.chain) return Fail(PermissionDenied(verdict.chain.error().message));
     const crypto::AlternativeNames& names = chain.front().facts().names;
     const std::string& host = target_.address.host;

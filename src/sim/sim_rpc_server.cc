@@ -17,18 +17,6 @@ namespace {
 constexpr std::size_t kConnectionsPerAgent = 2;
 constexpr std::size_t kConnectionsPerTenant = 64;
 
-crypto::PeerVerdict Verify(const std::vector<crypto::Certificate>& chain, const RpcTlsMaterial& tls,
-                           Timestamp now) {
-  std::vector<Bytes> der;
-  der.reserve(chain.size());
-  for (const auto& certificate : chain) der.push_back(certificate.der());
-  return crypto::VerifyPeer({.chain = der,
-                             .roots = tls.roots,
-                             .now = now,
-                             .usage = crypto::PeerUsage::kClient,
-                             .source = {}});
-}
-
 // A call, shared between its handler and its connection.
 struct ServerCall {
   ServerCall(Loop& loop, SimCallId number)
@@ -82,9 +70,11 @@ class SimServerConnection final : public SimWireUser,
   [[nodiscard]] bool Is(const RpcConnectionsOf& whose) const;
   // Calls in flight of that class.
   [[nodiscard]] std::size_t Count(RpcLimitsClass limits) const;
+  [[nodiscard]] bool HasStream() const;
   // Its certificate leads to one of the roots.
   [[nodiscard]] bool FitsRoots(const RpcTlsMaterial& tls, Timestamp now) const {
-    return chain_.empty() || Verify(chain_, tls, now).chain.has_value();
+    return chain_.empty() ||
+           network_.Verify({.chain = chain_, .roots = tls.roots, .now = now}).chain.has_value();
   }
 
   void OnFrame(SimFrame frame) override;
@@ -207,7 +197,8 @@ void SimServerConnection::OnConnect(SimConnect& connect) {
   };
   if (going_away_ || !server_->IsOpen(port_)) return refuse(Unavailable("connection refused"));
   if (port_ != RpcPort::kRegistration) {
-    crypto::PeerVerdict verdict = Verify(connect.chain, *server_->tls_, loop_.WallNow());
+    crypto::PeerVerdict verdict = network_.Verify(
+        {.chain = connect.chain, .roots = server_->tls_->roots, .now = loop_.WallNow()});
     if (!verdict.chain) return refuse(Unauthenticated("the server refused our certificate"));
     chain_ = std::move(connect.chain);
     identity_ = std::move(verdict.identity);
@@ -226,17 +217,19 @@ void SimServerConnection::OnConnect(SimConnect& connect) {
   server_->LimitConnections(*this);
 }
 
-// The order of the checks is that of the real transport: cheapest first.
+// The order of the checks is that of the real transport: see core/rpc_policy.h.
 Result<const RpcPolicyRow*> SimServerConnection::Judge(const SimHeaders& headers) const {
-  if (identity_ && !*identity_) return Fail(identity_->error());
-  const RpcPolicyRow* row = FindRpcPolicy(server_->options_.policy, headers.path, port_);
-  if (row == nullptr || row->offer == RpcOffer::kNotOffered) {
+  const auto not_offered = [&] {
     return Fail({.code = Code::kUnimplemented,
                  .message = fmt::format("{} is not offered here", Quote(headers.path))});
-  }
+  };
+  const RpcPolicyRow* row = FindRpcPolicy(server_->options_.policy, headers.path, port_);
+  if (row == nullptr) return not_offered();
+  if (identity_ && !*identity_) return Fail(identity_->error());
   std::optional<crypto::Role> role;
   if (identity_) role = (*identity_)->role;
   if (!Admits(*row, role)) return Fail(PermissionDenied("this role may not call this method"));
+  if (row->offer == RpcOffer::kNotOffered) return not_offered();
   if (!server_->HasRoomFor(*row, *this)) {
     if (row->limits == RpcLimitsClass::kRegistration) {
       return Fail(Unavailable("too many registrations at once"));
@@ -468,6 +461,12 @@ std::size_t SimServerConnection::Count(RpcLimitsClass limits) const {
       calls_, [&](const auto& entry) { return entry.second->info.policy->limits == limits; }));
 }
 
+bool SimServerConnection::HasStream() const {
+  return std::ranges::any_of(calls_, [](const auto& entry) {
+    return entry.second->accepted && entry.second->kind() != RpcKind::kUnary;
+  });
+}
+
 // --- SimRpcServer --------------------------------------------------------------------------------
 
 SimRpcServer::SimRpcServer(SimNetwork& network, Loop& loop, Options options)
@@ -577,6 +576,12 @@ void SimRpcServer::CloseConnections(const RpcConnectionsOf& whose, const Error& 
   for (const auto& [number, connection] : connections) {
     if (connection->Is(whose)) connection->CloseWith(why);
   }
+}
+
+bool SimRpcServer::HasStreamOf(const RpcIdentity& whose) const {
+  return std::ranges::any_of(connections_, [&](const auto& entry) {
+    return entry.second->Is(whose) && entry.second->HasStream();
+  });
 }
 
 std::vector<std::shared_ptr<SimServerConnection>> SimRpcServer::ConnectionsOn(RpcPort port) const {

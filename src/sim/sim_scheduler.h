@@ -6,11 +6,11 @@
 // program, same order, same trace hash.
 #pragma once
 
+#include <compare>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <optional>
-#include <utility>
 #include <vector>
 
 #include "base/prng.h"
@@ -44,39 +44,81 @@ class SimScheduler final {
 
  private:
   friend class SimLoop;
-  using Key = std::pair<Instant, std::uint64_t>;  // Due time and number.
 
   // Whom tasks belong to: one per loop.
   struct Owner {
     bool paused = false;
   };
 
+  // What waits is in a place of its own; places are used again. A handle is the number of the task,
+  // which is never used again, and its place: handles are ordered as their tasks were added.
+  using Handle = std::uint64_t;
+  static constexpr unsigned kPlaceBits = 20;
+
+  enum class State : std::uint8_t {
+    kGone,     // Nobody is in this place.
+    kWaiting,  // In `waiting_` or `fresh_` with the time that it has now.
+    kReady,    // In `ready_`.
+    kHeld,     // Due, but its owner is paused.
+  };
   struct Entry {
     const Owner* owner;
     Instant at;  // World time.
     Task task;
     std::optional<Instant> own_at = std::nullopt;  // Timers: the same in the owner's time.
-    bool held = false;                             // Due, but its owner is paused.
+    State state = State::kWaiting;
+    Handle handle = 0;
+  };
+  struct Due {
+    Instant at;
+    Handle handle = 0;
+    friend auto operator<=>(const Due&, const Due&) = default;
   };
 
-  std::uint64_t Add(Entry entry);
-  void Cancel(std::uint64_t number);
+  Handle Add(Entry entry);
+  void Cancel(Handle handle);
   void Forget(const Owner& owner);
   // Makes ready what came due while the owner was paused.
   void Release(const Owner& owner);
   // The owner's clock has changed: `to_world` tells what its times now mean.
   void MoveTimers(const Owner& owner, const std::function<Instant(Instant)>& to_world);
+
+  // Timers and tasks of the owner that wait.
+  [[nodiscard]] std::size_t Waiting(const Owner& owner) const { return Of(owner).size(); }
+
+  // Null when it has been run or cancelled.
+  [[nodiscard]] Entry* Find(Handle handle);
+  [[nodiscard]] Task TakeOut(Entry& entry);
+  // Those of one owner, in the order in which they were added.
+  [[nodiscard]] std::vector<Handle> Of(const Owner& owner) const;
+  void Wait(Entry& entry, Instant at);
+  // Whether this is where the entry waits, and not what is left of an earlier wait.
+  [[nodiscard]] bool IsCurrent(const Due& due);
+  void Pop();
+  // The next time at which something is due. Never() and false: nothing waits.
+  struct Next {
+    bool any = false;
+    Instant at;
+  };
+  [[nodiscard]] Next NextDue();
+  void DropStale();
   void CollectReady();
   void RunReady();
 
   Prng prng_;
   Instant now_;
   std::uint64_t next_number_ = 1;
-  std::map<std::uint64_t, Entry> entries_;  // By number: everything that waits.
-  std::map<Key, std::uint64_t> waiting_;    // Not yet due.
-  std::vector<std::uint64_t> ready_;        // Due now; may name cancelled, moved or held ones.
+  std::vector<Entry> places_;
+  std::vector<std::uint32_t> free_places_;
+  // Both may name what was cancelled or moved since.
+  std::vector<Due> waiting_;      // A heap, the earliest first: not yet due.
+  std::vector<Due> fresh_;        // Due already when it was added.
+  std::vector<Handle> ready_;     // Due now; may name cancelled, moved or held ones.
+  std::size_t live_waiting_ = 0;  // How many entries wait, in either.
   std::uint64_t trace_hash_ = 0xCBF29CE484222325U;
   std::uint64_t steps_ = 0;
+  const Owner* running_ = nullptr;  // Whose task runs now.
+  const Owner* last_ = nullptr;     // Whose task ran last; may be gone since.
 };
 
 }  // namespace nstance::sim

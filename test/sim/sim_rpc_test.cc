@@ -60,10 +60,11 @@ struct World {
     uuid[8] = 0x80;
     server_tls = Material(
         Must(authority.IssueServer({.hosts = {"server"}}, KeyOf(2).public_key(), terms)), 2, root);
+    const InstanceId id("knc", uuid);
+    agent_id = id.text();
     agent_tls = Material(
-        Must(authority.IssueClient(
-            crypto::AgentSubject{.tenant = DefaultTenant(), .instance = InstanceId("knc", uuid)},
-            KeyOf(3).public_key(), terms)),
+        Must(authority.IssueClient(crypto::AgentSubject{.tenant = DefaultTenant(), .instance = id},
+                                   KeyOf(3).public_key(), terms)),
         3, root);
     StartServer();
     dialer = std::make_unique<SimRpcDialer>(network, agent_loop,
@@ -116,6 +117,7 @@ struct World {
 
   SimScheduler scheduler;
   SimNetwork network{scheduler, {}};
+  std::string agent_id;
   RpcTls server_tls;
   RpcTls agent_tls;
   std::unique_ptr<SimLoop> server_loop;
@@ -173,6 +175,20 @@ TEST(SimRpc, ReportsArriveThoughTheirAnswersCannot) {
   world.network.Cut("server", "agent");
   world.Report(1);
   ASSERT_TRUE(world.Run([&] { return world.counts.size() == 1; }));
+}
+
+TEST(SimRpc, AStreamIsTheServersFromItsAcceptanceToItsEnd) {
+  World world;
+  const RpcIdentity agent{.role = crypto::Role::kAgent, .id = world.agent_id};
+  EXPECT_TRUE(world.server->HasStreamOf(agent));
+  EXPECT_FALSE(world.server->HasStreamOf({.role = crypto::Role::kOperator, .id = world.agent_id}));
+  world.handler->Finish(Fail(Unauthenticated("denied")));
+  EXPECT_THAT(world.ends, IsEmpty()) << "the client does not know yet";
+  EXPECT_FALSE(world.server->HasStreamOf(agent));
+  ASSERT_TRUE(world.Run([&] { return !world.ends.empty(); }));
+  world.call = world.channel->Start(api::kSubmitHealthReport.path, {}, {});
+  EXPECT_FALSE(world.server->HasStreamOf(agent)) << "it is on its way";
+  ASSERT_TRUE(world.Run([&] { return world.server->HasStreamOf(agent); }));
 }
 
 TEST(SimRpc, AServerProcessThatDiesIsToldByItsKernel) {

@@ -1,0 +1,50 @@
+// I-9: no write in doubt is taken for done or for not done without a read-back.
+//
+// After an answer that leaves open whether a write was applied (a deadline that passed, a 5xx), the
+// next request of that process about the same object is a read. A process that ends, or a
+// leadership that is over, leaves its doubt to whoever comes next, who reads before writing anyhow.
+// The store probe means to write without looking.
+#include <map>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "sim/checkers/checkers.h"
+
+namespace nstance::sim {
+namespace {
+
+class I09DoubtIsSettled final : public Checker {
+ public:
+  explicit I09DoubtIsSettled(CheckerWorld& world) : Checker("I-9", world) {}
+
+  void OnCall(const SimCall& call) override {
+    if (call.key.starts_with("probe/")) return;
+    if (call.moment == SimCall::Moment::kAnswered) {
+      const bool put = call.method == SimMethod::kPut;
+      if (put && call.maybe_done) in_doubt_[call.process].insert(call.key);
+      return;
+    }
+    const auto of_process = in_doubt_.find(call.process);
+    if (of_process == in_doubt_.end()) return;
+    const auto doubt = of_process->second.find(call.key);
+    if (doubt == of_process->second.end()) return;
+    of_process->second.erase(doubt);
+    if (call.method == SimMethod::kGet || call.method == SimMethod::kHead) return;
+    Violated(fmt::format("{} writes {} again although it cannot know what became of its last write",
+                         call.process, call.key));
+  }
+
+  void OnServerEnd(const ServerStanding& server) override { in_doubt_.erase(server.name); }
+
+ private:
+  std::map<std::string, std::set<std::string, std::less<>>> in_doubt_;  // By process: keys.
+};
+
+}  // namespace
+
+std::unique_ptr<Checker> MakeI09(CheckerWorld& world) {
+  return std::make_unique<I09DoubtIsSettled>(world);
+}
+
+}  // namespace nstance::sim

@@ -1,0 +1,97 @@
+#include "sim/world/agent_node.h"
+
+#include <utility>
+
+#include "base/check.h"
+#include "crypto/ed25519.h"
+
+namespace nstance::sim {
+
+AgentMachine::AgentMachine(
+    const WorldParts& parts, const SimVm& vm,
+    std::function<void(const AgentMachine&, std::string_view pem)> on_certificate)
+    : parts_(parts),
+      name_("agent-" + vm.provider_id),
+      id_(vm.request.value().instance_id),
+      shard_(ShardId::Parse(vm.shown.shard).value()) {
+  // As the template of setting.cc writes it: the token, then the cluster's roots.
+  const std::string& data = vm.request->user_data;
+  const std::size_t end = data.find('\n');
+  CHECK(end != std::string::npos, "user data without a second line");
+  identity_disk_.files["nonce.jwt"] = data.substr(0, end);
+  identity_disk_.files["ca.crt"] = data.substr(end + 1);
+  identity_disk_.on_replaced = [this, told = std::move(on_certificate)](std::string_view name,
+                                                                        std::string_view bytes) {
+    if (name.ends_with(".crt") && name != "ca.crt") told(*this, bytes);
+  };
+  host_.names = {.hostname = name_, .ipv4 = vm.shown.private_ipv4};
+}
+
+std::vector<std::string> AgentMachine::KeysOnDisk() const {
+  std::vector<std::string> keys;
+  for (const std::string_view name : {"identity.key", "next.key"}) {
+    const auto file = identity_disk_.files.find(name);
+    if (file == identity_disk_.files.end()) continue;
+    const Result<crypto::PrivateKey> key = crypto::PrivateKey::FromPem(file->second);
+    if (key.has_value()) keys.push_back(key->public_key().ToPem());
+  }
+  return keys;
+}
+
+void AgentMachine::Start() {
+  if (up()) return;
+  exit_code_.reset();
+  identity_disk_.Revive();
+  received_disk_.Revive();
+  loop_ = std::make_unique<SimLoop>(parts_.scheduler, WorldStart() + wall_skew_);
+  dialer_ = std::make_unique<SimRpcDialer>(parts_.network, *loop_,
+                                           SimRpcDialer::Options{.process = name_});
+  random_ = std::make_unique<SeededRandom>(parts_.prng.Next());
+  const std::string address = LeaderAddress(shard_);
+  agent_ = std::make_unique<agent::Agent>(
+      agent::Agent::Deps{.loop = *loop_,
+                         .dialer = *dialer_,
+                         .random = *random_,
+                         .host = host_,
+                         .identity = identity_,
+                         .received = received_,
+                         .log = log::Logger(parts_.log, name_)},
+      agent::Settings{.registration = {.host = address, .port = kRegistrationPort},
+                      .agent = {.host = address, .port = kAgentPort},
+                      .report_interval = parts_.setting.report},
+      [this](int code) { exit_code_ = code; });
+  agent_->Start();
+}
+
+void AgentMachine::DieAtChange(Disk disk, Death death) {
+  SimAgentDisk& at = disk == Disk::kIdentity ? identity_disk_ : received_disk_;
+  at.die_at = at.changes() + death.change;
+  at.death = death.when;
+  at.on_death = [this, told = std::move(death.told)] {
+    parts_.network.Silence(name());
+    loop_->Pause();
+    told();
+  };
+}
+
+void AgentMachine::Spare() {
+  identity_disk_.die_at.reset();
+  received_disk_.die_at.reset();
+}
+
+void AgentMachine::Kill() {
+  parts_.network.Unsilence(name());  // Its kernel closes the connections.
+  agent_.reset();
+  dialer_.reset();
+  random_.reset();
+  loop_.reset();
+}
+
+void AgentMachine::JumpWall(Duration length) {
+  wall_skew_ = wall_skew_ + length;
+  if (up()) loop_->JumpWall(length);
+}
+
+bool AgentMachine::serving() const { return up() && agent_->NotReady().empty(); }
+
+}  // namespace nstance::sim

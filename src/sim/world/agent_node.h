@@ -1,0 +1,88 @@
+// A machine of the fleet: what the provider started, with the product's Agent on it. The disk lasts
+// as long as the machine; the process may die and start again.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "agent/agent.h"
+#include "sim/seeded_random.h"
+#include "sim/sim_agent_files.h"
+#include "sim/sim_host.h"
+#include "sim/sim_loop.h"
+#include "sim/sim_provider.h"
+#include "sim/sim_rpc.h"
+#include "sim/world/server_node.h"
+
+namespace nstance::sim {
+
+class AgentMachine final {
+ public:
+  // Of a VM that was asked for with user data. `on_certificate` is told of what it is given.
+  AgentMachine(const WorldParts& parts, const SimVm& vm,
+               std::function<void(const AgentMachine&, std::string_view pem)> on_certificate);
+  AgentMachine(const AgentMachine&) = delete;
+  AgentMachine& operator=(const AgentMachine&) = delete;
+  ~AgentMachine() { Kill(); }
+
+  void Start();
+  void Kill();  // kill -9; nothing when it does not run.
+  // In the middle of a change of its disk.
+  struct Death {
+    std::int64_t change = 1;  // Counted from now.
+    SimAgentDisk::Death when = SimAgentDisk::Death::kBefore;
+    // Told in the task that it dies in: nothing that it does from then on leaves the machine. It is
+    // to be killed after the task.
+    std::function<void()> told;
+  };
+  // While `disk` changes: what it keeps of its identity, or what it received.
+  enum class Disk : std::uint8_t { kIdentity, kReceived };
+  void DieAtChange(Disk disk, Death death);
+  // No more deaths.
+  void Spare();
+  [[nodiscard]] bool up() const { return agent_ != nullptr; }
+  void Pause() {
+    if (up()) loop_->Pause();
+  }
+  void Resume() {
+    if (up()) loop_->Resume();
+  }
+  void JumpWall(Duration length);
+
+  [[nodiscard]] const std::string& name() const { return name_; }  // "agent-vm7".
+  [[nodiscard]] const InstanceId& id() const { return id_; }
+  [[nodiscard]] const ShardId& shard() const { return shard_; }
+  // It has a certificate on its disk.
+  [[nodiscard]] bool has_joined() const { return identity_disk_.files.contains("identity.crt"); }
+  // The public keys of which it has the private half on its disk, as PEM.
+  [[nodiscard]] std::vector<std::string> KeysOnDisk() const;
+  // The agent's streams are open.
+  [[nodiscard]] bool serving() const;
+  [[nodiscard]] std::optional<int> exit_code() const { return exit_code_; }
+
+  // Something was done to it that a server may take for illness.
+  bool harmed = false;
+
+ private:
+  const WorldParts& parts_;
+  std::string name_;
+  InstanceId id_;
+  ShardId shard_;
+  SimAgentDisk identity_disk_;
+  SimAgentDisk received_disk_;
+  SimAgentFiles identity_{identity_disk_};
+  SimAgentFiles received_{received_disk_};
+  SimHost host_;
+  Duration wall_skew_ = {};
+  std::optional<int> exit_code_ = std::nullopt;
+  std::unique_ptr<SimLoop> loop_;
+  std::unique_ptr<SimRpcDialer> dialer_;
+  std::unique_ptr<SeededRandom> random_;
+  std::unique_ptr<agent::Agent> agent_;
+};
+
+}  // namespace nstance::sim

@@ -1,0 +1,66 @@
+// Director: carries out a scenario's events in a world: what they do, to whom, and how it ends.
+//
+//   Director director(world, scenario.events);
+//   director.Start();              // Every event at its time.
+//   world.RunFor(scenario.hostile);
+//   director.EndFaults();          // Everything is healed, up and in time again.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/prng.h"
+#include "sim/world/scenario.h"
+#include "sim/world/world.h"
+
+namespace nstance::sim {
+
+class Director final {
+ public:
+  Director(World& world, const std::vector<Event>& events) : world_(world), events_(events) {}
+  Director(const Director&) = delete;
+  Director& operator=(const Director&) = delete;
+
+  void Start();
+  // Returns how long late requests may still arrive.
+  [[nodiscard]] Duration EndFaults();
+
+ private:
+  void Happen(const Event& event);
+  void HappenToServer(const Event& event, Prng& prng);
+  void HappenToWays(const Event& event, Prng& prng);
+  void HappenToMachines(const Event& event, Prng& prng);
+  void Work(const Event& event, Prng& prng);
+
+  void LoseCache(ServerMachine& machine, Prng& prng);
+  void CutLink(const Event& event, Prng& prng);
+  void CutAgents(const Event& event, Prng& prng);
+  void CutOperator(const Event& event, Prng& prng);
+  void StoreFaults(const Event& event, Prng& prng);
+  void ProviderFaults(const Event& event, Prng& prng);
+  void CloudLies(const Event& event, Prng& prng);
+  void KillAgent(AgentMachine& agent, Duration length, Prng& prng);
+  void KillVm(Prng& prng);
+  void RogueVm(Prng& prng);
+  void EditConfig(Prng& prng);
+  void DenyIdentity(Prng& prng);
+  void ChangeGroup(EventKind kind, Prng& prng);
+  void ChangeInstance(EventKind kind, Prng& prng);
+
+  [[nodiscard]] std::vector<std::string> GroupsOf(const TenantId& tenant,
+                                                  const ShardId& shard) const;
+  [[nodiscard]] std::string PickMachine(Prng& prng) const;
+  // Null: there is none.
+  [[nodiscard]] AgentMachine* PickAgent(Prng& prng);
+  void OnServer(const std::string& name, const std::function<void(ServerNode&)>& act);
+
+  World& world_;
+  const std::vector<Event>& events_;
+  bool over_ = false;
+  int made_groups_ = 0;
+  int requests_ = 0;
+  Duration late_ = {};
+};
+
+}  // namespace nstance::sim

@@ -1,0 +1,129 @@
+#include "sim/world/scenario.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "base/prng.h"
+#include "base/text.h"
+
+namespace nstance::sim {
+namespace {
+
+constexpr std::array<std::string_view, kEventKinds> kEventNames = {
+    "kill-server",  "stop-server",    "restart-storm", "pause-server",    "jump-wall",
+    "clock-rate",   "lose-cache",     "store-faults",  "provider-faults", "cut-store",
+    "cut-provider", "cut-agents",     "cut-operator",  "cloud-lies",      "at-step",
+    "kill-vm",      "kill-agent",     "hang-agent",    "jump-agent",      "rogue-vm",
+    "upsert-group", "scale-group",    "delete-group",  "create-instance", "delete-instance",
+    "edit-config",  "refresh-config", "operator-mood", "deny-identity",
+};
+
+// How often each kind happens at most, in a run that has it.
+struct Share {
+  EventKind kind;
+  std::int64_t most;
+  std::int64_t shortest_s;
+  std::int64_t longest_s;
+};
+constexpr std::array kShares = {
+    Share{EventKind::kKillServer, 4, 1, 60},       Share{EventKind::kStopServer, 2, 1, 60},
+    Share{EventKind::kRestartStorm, 1, 1, 8},      Share{EventKind::kPauseServer, 3, 1, 120},
+    Share{EventKind::kJumpWall, 2, 0, 0},          Share{EventKind::kClockRate, 1, 10, 300},
+    Share{EventKind::kLoseCache, 2, 0, 0},         Share{EventKind::kStoreFaults, 3, 10, 240},
+    Share{EventKind::kProviderFaults, 3, 10, 240}, Share{EventKind::kCutStore, 2, 2, 60},
+    Share{EventKind::kCutProvider, 2, 5, 120},     Share{EventKind::kCutAgents, 2, 5, 120},
+    Share{EventKind::kCutOperator, 1, 5, 120},     Share{EventKind::kCloudLies, 2, 10, 120},
+    Share{EventKind::kAtStep, 8, 1, 60},           Share{EventKind::kKillVm, 4, 0, 0},
+    Share{EventKind::kKillAgent, 4, 1, 30},        Share{EventKind::kHangAgent, 3, 10, 200},
+    Share{EventKind::kJumpAgent, 2, 0, 0},         Share{EventKind::kRogueVm, 1, 0, 0},
+    Share{EventKind::kUpsertGroup, 4, 0, 0},       Share{EventKind::kScaleGroup, 6, 0, 0},
+    Share{EventKind::kDeleteGroup, 2, 0, 0},       Share{EventKind::kCreateInstance, 4, 0, 0},
+    Share{EventKind::kDeleteInstance, 4, 0, 0},    Share{EventKind::kEditConfig, 3, 0, 0},
+    Share{EventKind::kRefreshConfig, 2, 0, 0},     Share{EventKind::kMoodOfOperator, 3, 0, 0},
+    Share{EventKind::kDenyIdentity, 1, 0, 0},
+};
+static_assert(kShares.size() == kEventKinds);
+
+// Steps that pass often, rarely, or once in a leadership need numbers of their own size.
+std::uint32_t DrawPassing(Prng& prng) {
+  switch (prng.Below(3)) {
+    case 0: return 1 + static_cast<std::uint32_t>(prng.Below(3));
+    case 1: return 1 + static_cast<std::uint32_t>(prng.Below(20));
+    default: return 1 + static_cast<std::uint32_t>(prng.Below(120));
+  }
+}
+
+Setting DrawSetting(Prng& prng) {
+  Setting setting;
+  setting.servers_a = static_cast<int>(prng.Between(2, 3));
+  setting.servers_b = static_cast<int>(prng.Between(1, 2));
+  setting.workers = static_cast<int>(prng.Between(3, 14));
+  setting.api = static_cast<int>(prng.Between(1, 8));
+  setting.edge = static_cast<int>(prng.Between(1, 6));
+  setting.consistency_window = Duration::Seconds(prng.Chance(1, 2) ? 15 : 0);
+  if (prng.Chance(1, 4)) setting.eligible_age = Duration::Minutes(prng.Between(3, 8));
+  if (prng.Chance(1, 4)) setting.drain_timeout = Duration();
+  // Renewals cost signatures; not every run has to spend its time on them.
+  setting.agent_life = prng.Chance(1, 4) ? Duration::Minutes(15) : Duration::Hours(2);
+  return setting;
+}
+
+Event DrawEvent(const Share& share, const ScenarioOptions& options, Duration hostile, Prng& prng) {
+  Event event{.kind = share.kind,
+              .at = prng.UpTo(hostile),
+              .length = Duration::Seconds(share.shortest_s) +
+                        prng.UpTo(Duration::Seconds(share.longest_s - share.shortest_s)),
+              .draw = prng.Next()};
+  if (share.kind != EventKind::kAtStep) return event;
+  event.step = static_cast<Step>(1 + prng.Below(kStepCount));
+  event.fault = static_cast<Fault>(1 + prng.Below(kFaults));
+  if (options.cell && prng.Chance(1, 2)) {
+    event.step = options.cell->first;
+    event.fault = options.cell->second;
+  }
+  event.passing = DrawPassing(prng);
+  return event;
+}
+
+}  // namespace
+
+std::string_view EventName(EventKind kind) {
+  return kEventNames.at(static_cast<std::size_t>(kind));
+}
+
+std::string FaultName(Fault fault) { return fmt::format("F{}", static_cast<int>(fault)); }
+
+std::string Describe(const Event& event) {
+  std::string text;
+  if (event.kind == EventKind::kAtStep) {
+    text = fmt::format("{}.{} at passing {}", StepName(event.step), FaultName(event.fault),
+                       event.passing);
+  } else {
+    text = fmt::format("{} at {}", EventName(event.kind), FormatDuration(event.at));
+  }
+  if (event.length > Duration()) text += " for " + FormatDuration(event.length);
+  return text;
+}
+
+Scenario DrawScenario(const ScenarioOptions& options) {
+  Prng prng(options.seed ^ 0x5EEDC0DE5EEDC0DEU);
+  Scenario scenario{.seed = options.seed};
+  scenario.setting = DrawSetting(prng);
+  scenario.hostile = Duration::Minutes(15);
+  for (const Share& share : kShares) {
+    const bool wanted = share.kind == EventKind::kAtStep && options.cell.has_value();
+    if (!prng.Chance(1, 2) && !wanted) continue;
+    const std::int64_t count = prng.Between(1, share.most);
+    for (std::int64_t i = 0; i < count; ++i) {
+      scenario.events.push_back(DrawEvent(share, options, scenario.hostile, prng));
+    }
+  }
+  std::ranges::stable_sort(scenario.events, {}, &Event::at);
+  // Apart from all else: a quarter of the runs, which are the same runs but for their disks.
+  Prng disks(options.seed ^ 0xD15C0000D15C0000U);
+  if (disks.Chance(1, 4)) scenario.setting.database_seed = 1 + (disks.Next() >> 1);
+  return scenario;
+}
+
+}  // namespace nstance::sim

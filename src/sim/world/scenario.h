@@ -1,0 +1,113 @@
+// Scenario: what happens in one simulated run, drawn from its seed before the run begins.
+//
+// A scenario is a list of events: faults and work, each at its time or at the n-th passing of a
+// step, each with a number from which everything else about it is drawn when it happens. So a run
+// can be repeated with some of its events left out, which is how a failure is made smaller. Tasks
+// are ordered, and answers delayed, by the seed alone.
+//
+// Swarm: each kind of event is left out of half of the scenarios.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/fault_point.h"
+#include "base/time.h"
+#include "sim/world/setting.h"
+
+namespace nstance::sim {
+
+enum class EventKind : std::uint8_t {
+  // Servers.
+  kKillServer,    // kill -9, and a restart after `length`.
+  kStopServer,    // SIGTERM, and a restart after `length`.
+  kRestartStorm,  // Every server within one lease.
+  kPauseServer,   // F12.
+  kJumpWall,      // F11: the wall clock of one server.
+  kClockRate,     // F11: one server's clocks run slower or faster for a while.
+  kLoseCache,     // F6: rows and files of one machine are gone, old, or cannot be used.
+  // Ways.
+  kStoreFaults,     // F3 to F6: one server's way to the store is bad for a while.
+  kProviderFaults,  // F7 to F9: one server's way to the provider.
+  kCutStore,        // F13 S, both ways or one.
+  kCutProvider,     // F13 P.
+  kCutAgents,       // F13 A: one server and some of the agents.
+  kCutOperator,     // F13 O.
+  kCloudLies,       // F10, *empty world*, lags.
+  // At a step: any fault class.
+  kAtStep,
+  // Machines and agents.
+  kKillVm,     // It stops, fails or vanishes.
+  kKillAgent,  // The process dies and starts again.
+  kHangAgent,  // SIGSTOP for a while.
+  kJumpAgent,  // Its wall clock jumps.
+  kRogueVm,    // A machine with our marks that nobody asked for.
+  // Work.
+  kUpsertGroup,
+  kScaleGroup,
+  kDeleteGroup,
+  kCreateInstance,
+  kDeleteInstance,
+  kEditConfig,
+  kRefreshConfig,
+  kMoodOfOperator,  // How it answers drains.
+  kDenyIdentity,
+};
+inline constexpr std::size_t kEventKinds = static_cast<std::size_t>(EventKind::kDenyIdentity) + 1;
+inline constexpr EventKind kFirstWork = EventKind::kUpsertGroup;
+
+[[nodiscard]] std::string_view EventName(EventKind kind);
+
+// The classes of faults.md 2.
+enum class Fault : std::uint8_t {
+  kNone,
+  kF1,
+  kF2,
+  kF3,
+  kF4,
+  kF5,
+  kF6,
+  kF7,
+  kF8,
+  kF9,
+  kF10,
+  kF11,
+  kF12,
+  kF13,
+};
+inline constexpr std::size_t kFaults = 13;
+[[nodiscard]] std::string FaultName(Fault fault);
+
+struct Event {
+  EventKind kind = EventKind::kKillServer;
+  Duration at = {};      // From the start of the hostile phase; not for kAtStep.
+  Duration length = {};  // How long it lasts, where it does.
+  std::uint64_t draw = 0;
+  // kAtStep.
+  Step step = Step::kNone;
+  std::uint32_t passing = 0;  // From 1.
+  Fault fault = Fault::kNone;
+};
+// "12.300 s: pause-server for 20 s", for people.
+[[nodiscard]] std::string Describe(const Event& event);
+
+struct Scenario {
+  std::uint64_t seed = 0;
+  Setting setting = {};
+  Duration hostile = {};
+  std::vector<Event> events = {};
+};
+
+struct ScenarioOptions {
+  std::uint64_t seed = 0;
+  // At least this share of the events at steps is about this one.
+  std::optional<std::pair<Step, Fault>> cell = std::nullopt;
+};
+[[nodiscard]] Scenario DrawScenario(const ScenarioOptions& options);
+
+}  // namespace nstance::sim

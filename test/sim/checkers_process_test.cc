@@ -1,0 +1,232 @@
+// The checkers of server processes: their store requests, takeovers, stops and caches. One course
+// of events that is as it should be, and at least one that is not.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "core/journal_table.h"
+#include "test/sim/checkers_fixture.h"
+
+namespace nstance::sim {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using enum InstancePhase;
+
+class ProcessTest : public CheckersTest {
+ public:
+  void Sent(SimMethod method, const std::string& key) {
+    Call({.process = process, .method = method, .key = key});
+  }
+  void Doubted(const std::string& key) {
+    Call({.moment = SimCall::Moment::kAnswered,
+          .process = process,
+          .method = SimMethod::kPut,
+          .key = key,
+          .maybe_done = true});
+  }
+  void Call(const SimCall& call) {
+    world.Each([&](Checker& checker) { checker.OnCall(call); });
+  }
+  [[nodiscard]] ServerStanding Server(const std::string& name) const {
+    return {.name = name, .shard = ShardA(), .incarnation = kOwn};
+  }
+  void Exit(const ServerExit& exit) {
+    world.Each([&](Checker& checker) { checker.OnServerExit(Server("a1#1"), exit); });
+  }
+
+  static constexpr const char* kOwn = "00000000000000aa";
+  static constexpr const char* kOther = "00000000000000bb";
+  const std::string process = "a1#1";
+};
+
+// --- I-4 -----------------------------------------------------------------------------------------
+
+TEST_F(ProcessTest, I04_WhoeverLooksOnTakesOver) {
+  world.Add(MakeI04);
+  ServerStanding leader = Server("a1#1");
+  leader.leads = true;
+  world.servers = {leader, Server("a2#1")};
+  world.sound_since = {{"a1#1", world.now()}, {"a2#1", world.now()}};
+  world.Pass(Duration::Seconds(20));
+  WriteLease("a1#1", kOwn, 1);
+  world.Pass(Duration::Minutes(1));
+  WriteLease("a1#1", kOwn, 1);
+  world.servers = {Server("a2#1")};
+  world.Pass(Duration::Seconds(20));
+  EXPECT_THAT(world.violations, IsEmpty());
+  world.Pass(Duration::Seconds(2));
+  EXPECT_THAT(world.violations, ElementsAre(HasSubstr("a2#1 has only looked on")));
+}
+
+TEST_F(ProcessTest, I04_WhoeverWasDisturbedOrHasJustStartedMayTakeLonger) {
+  world.Add(MakeI04);
+  world.servers = {Server("a1#1"), Server("a2#1"), Server("a3#1")};
+  world.Pass(Duration::Seconds(20));
+  WriteLease("a1#1", kOwn, 1);
+  world.sound_since = {{"a2#1", world.now()}};
+  world.Pass(Duration::Minutes(1));
+  EXPECT_THAT(world.violations, IsEmpty());
+}
+
+// --- I-9 -----------------------------------------------------------------------------------------
+
+TEST_F(ProcessTest, I09_DoubtIsFollowedByARead) {
+  world.Add(MakeI09);
+  Sent(SimMethod::kPut, "journal/a.json");
+  Doubted("journal/a.json");
+  Sent(SimMethod::kPut, "groups/a.jsonc");
+  Sent(SimMethod::kGet, "journal/a.json");
+  Sent(SimMethod::kPut, "journal/a.json");
+  EXPECT_THAT(world.violations, IsEmpty());
+  Doubted("journal/a.json");
+  Sent(SimMethod::kPut, "journal/a.json");
+  EXPECT_THAT(world.violations, ElementsAre(HasSubstr("a1#1 writes journal/a.json again")));
+}
+
+TEST_F(ProcessTest, I09_AProcessThatIsOverLeavesItsDoubt) {
+  world.Add(MakeI09);
+  Doubted("journal/a.json");
+  world.Each([&](Checker& checker) { checker.OnServerEnd(Server("a1#1")); });
+  Sent(SimMethod::kPut, "journal/a.json");
+  EXPECT_THAT(world.violations, IsEmpty());
+}
+
+// --- I-10 ----------------------------------------------------------------------------------------
+
+class CacheTest : public ProcessTest {
+ public:
+  CacheTest() {
+    world.Add(MakeI10);
+    ServerStanding leader = Server("a1#1");
+    leader.leads = true;
+    leader.acting = true;
+    world.servers = {leader};
+    world.desired = {{{DefaultTenant(), Workers()}, 1}};
+    record = Record(1, kRegistered);
+    world.Write("a1#1", record);
+    rows().Apply(cache::InstanceRow{.id = record.instance_id,
+                                    .tenant = record.tenant,
+                                    .group = record.group,
+                                    .phase = std::string(PhaseName(record.phase)),
+                                    .provider_id = record.provider_instance_id,
+                                    .registered_at = record.registered_at,
+                                    .cert_serial = record.cert_serial});
+    rows().Apply(cache::GroupRow{.tenant = DefaultTenant(), .group = Workers(), .size = 1});
+  }
+  SimCacheDisk& rows() { return world.caches["a1#1"]; }
+
+  InstanceRecord record = {.instance_id = IdOf(1), .tenant = DefaultTenant(), .group = Workers()};
+};
+
+TEST_F(CacheTest, I10_ACopyIsFine) {
+  world.Pass(Duration::Seconds(10));
+  world.Write("a1#1", Record(2, kCreating));  // Not on the disk yet.
+  AtQuiet();
+  EXPECT_THAT(world.violations, IsEmpty());
+}
+
+TEST_F(CacheTest, I10_WhatIsOldIsNot) {
+  record.phase = kDraining;
+  world.Write("a1#1", record);
+  world.desired = {{{DefaultTenant(), Workers()}, 2}};
+  world.Pass(Duration::Seconds(10));
+  AtQuiet();
+  EXPECT_THAT(world.violations,
+              ElementsAre(HasSubstr("the phase differs"), HasSubstr("has size 2, its row 1")));
+}
+
+TEST_F(CacheTest, I10_WhatIsMissingOrTooMuchIsNot) {
+  world.Write("a1#1", Record(2, kCreating));
+  world.Erase("a1#1", FakeCheckerWorld::KeyOf(record));
+  world.desired = {};
+  world.Pass(Duration::Seconds(10));
+  AtQuiet();
+  EXPECT_THAT(world.violations, ElementsAre(HasSubstr("has no row"), HasSubstr("and no record"),
+                                            HasSubstr("default/workers is over")));
+}
+
+// --- I-12 ----------------------------------------------------------------------------------------
+
+class BackoffTest : public ProcessTest {
+ public:
+  void Refuse(int number) {
+    InstanceRecord record = Record(number, kFailed);
+    record.failure = RecordFailure{.code = "capacity", .message = "none", .at = world.wall()};
+    world.Write("a1#1", record);
+  }
+  void Intend(int number) {
+    world.Commit("a1#1", {IntentFor(Record(number, kCreating), IntentKind::kCreate)});
+  }
+};
+
+TEST_F(BackoffTest, I12_ARefusedCreationIsNotRepeatedAtOnce) {
+  world.Add(MakeI12);
+  world.Pass(Duration::Minutes(1));
+  Refuse(1);
+  world.Pass(Duration::Seconds(5));
+  Intend(2);
+  EXPECT_THAT(world.violations, IsEmpty());
+  Refuse(2);
+  world.Pass(Duration::Seconds(1));
+  Intend(3);
+  EXPECT_THAT(world.violations, ElementsAre(HasSubstr("after the provider refused one")));
+}
+
+TEST_F(BackoffTest, I12_ASuccessEndsTheBackoff) {
+  world.Add(MakeI12);
+  world.Pass(Duration::Minutes(1));
+  Refuse(1);
+  world.Write("a1#1", Record(2, kProvisioned));
+  world.Pass(Duration::Seconds(1));
+  Intend(3);
+  EXPECT_THAT(world.violations, IsEmpty());
+}
+
+// --- I-41 ----------------------------------------------------------------------------------------
+
+TEST_F(ProcessTest, I41_TheJournalKeepsItsLimit) {
+  world.Add(MakeI41);
+  std::vector<Intent> intents;
+  const auto add = [&](std::size_t many, IntentKind kind) {
+    while (intents.size() < many) {
+      intents.push_back(IntentFor(Record(static_cast<int>(intents.size()), kRegistered), kind));
+    }
+  };
+  add(JournalLimits().creations, IntentKind::kCreate);
+  add(JournalLimits().intents, IntentKind::kDelete);
+  world.Commit("a1#1", intents);
+  EXPECT_THAT(world.violations, IsEmpty());
+  add(JournalLimits().intents + 1, IntentKind::kDelete);
+  world.Commit("a1#1", intents);
+  EXPECT_THAT(world.violations, ElementsAre(HasSubstr("has 1025 intents; 1024 are allowed")));
+}
+
+// --- I-44 ----------------------------------------------------------------------------------------
+
+TEST_F(ProcessTest, I44_AStopIsQuickAndReleasesTheLease) {
+  world.Add(MakeI44);
+  WriteLease("a1#1", kOther, 1);
+  Exit({.stopped = true, .led = true, .took = Duration::Seconds(9), .undisturbed = true});
+  EXPECT_THAT(world.violations, IsEmpty());
+  WriteLease("a1#1", kOwn, 2);
+  Exit({.stopped = true, .led = true, .took = Duration::Seconds(11), .undisturbed = true});
+  Exit({.stopped = true, .led = true, .undisturbed = true});
+  Exit({.code = 1, .stopped = true, .undisturbed = true});
+  Exit({.left_in_loop = 2});
+  EXPECT_THAT(world.violations,
+              ElementsAre(HasSubstr("took 11s"), HasSubstr("has not released its lease"),
+                          HasSubstr("ended with 1"), HasSubstr("2 of its timers")));
+}
+
+TEST_F(ProcessTest, I44_WhoeverWasDisturbedMayLeaveItsLease) {
+  world.Add(MakeI44);
+  WriteLease("a1#1", kOwn, 2);
+  Exit({.stopped = true, .led = true, .took = Duration::Seconds(11)});
+  EXPECT_THAT(world.violations, IsEmpty());
+}
+
+}  // namespace
+}  // namespace nstance::sim

@@ -1,0 +1,318 @@
+// nstance-sim: whole shards under faults, one run per seed. docs/simulation.md.
+#include <algorithm>
+#include <charconv>
+#include <cstdint>
+#include <cstdio>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "base/json.h"
+#include "sim/world/run.h"
+#include "test/sim/sim_bench.h"
+
+namespace nstance::sim {
+namespace {
+
+constexpr std::string_view kHelp =
+    R"(usage: nstance-sim [--seed N] [--count M] [options]
+
+Runs simulated clusters under faults, one per seed from N on (default 0, one run), and checks the
+invariants of the design after every task. A run that violates one is made smaller, and its shortest
+form is printed with the command that shows it.
+
+  --seed N         the first seed
+  --count M        how many seeds
+  --trace          print what happens, line by line (one seed)
+  --keep I,J,...   only these events of the scenario (as a failure names them); "none" for none
+  --no-shrink      tell of a failure as it is
+  --plant NAME     with this bug planted
+  --plants         list the bugs that can be planted
+  --blind I-nn,... without these checkers
+  --twice          run every seed twice, compare the traces, and show where they part
+  --twice-every N  the same for seeds that N divides
+  --json           one JSON object at the end, for programs; failures do not end the runs
+  --bench SECONDS  how many simulated seconds a CPU second makes, with 3 servers and 50 agents
+
+Exit code 0: no violation. 1: there was one. 2: the command line is wrong.
+)";
+
+struct Options {
+  std::uint64_t seed = 0;
+  std::uint64_t count = 1;
+  bool trace = false;
+  bool shrink = true;
+  std::uint64_t twice_every = 0;  // Zero: none runs twice.
+  bool json = false;
+  bool plants = false;
+  bool help = false;
+  std::optional<std::int64_t> bench_seconds = std::nullopt;
+  std::optional<std::vector<std::size_t>> keep = std::nullopt;
+  RunOptions run = {};
+};
+
+template <class Number>
+std::optional<Number> ParseNumber(std::string_view text) {
+  Number number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return number;
+}
+
+std::vector<std::string_view> Split(std::string_view text, char at) {
+  std::vector<std::string_view> parts;
+  while (true) {
+    const std::size_t end = text.find(at);
+    parts.push_back(text.substr(0, end));
+    if (end == std::string_view::npos) return parts;
+    text.remove_prefix(end + 1);
+  }
+}
+
+Result<std::vector<std::size_t>> ParseKeep(std::string_view text) {
+  std::vector<std::size_t> indices;
+  if (text == "none") return indices;
+  for (const std::string_view part : Split(text, ',')) {
+    const auto index = ParseNumber<std::size_t>(part);
+    if (!index) return Fail(InvalidArgument("--keep takes numbers with commas, or \"none\""));
+    indices.push_back(*index);
+  }
+  return indices;
+}
+
+// One flag with its value. An error says what is allowed.
+Status TakeValue(std::string_view flag, std::string_view value, Options& options) {
+  const std::map<std::string_view, std::uint64_t*> numbers = {
+      {"--seed", &options.seed},
+      {"--count", &options.count},
+      {"--twice-every", &options.twice_every}};
+  if (const auto known = numbers.find(flag); known != numbers.end()) {
+    const auto number = ParseNumber<std::uint64_t>(value);
+    if (!number) return Fail(InvalidArgument(fmt::format("{} takes a number", flag)));
+    *known->second = *number;
+  } else if (flag == "--bench") {
+    options.bench_seconds = ParseNumber<std::int64_t>(value);
+    if (options.bench_seconds.value_or(0) < 1) {
+      return Fail(InvalidArgument("--bench takes a number of seconds"));
+    }
+  } else if (flag == "--keep") {
+    ASSIGN_OR_RETURN(options.keep, ParseKeep(value));
+  } else if (flag == "--plant") {
+    const std::optional<Plant> plant = ParsePlant(value);
+    if (!plant) {
+      return Fail(
+          InvalidArgument(fmt::format("no bug is called \"{}\"; --plants lists them", value)));
+    }
+    options.run.plant = *plant;
+  } else if (flag == "--blind") {
+    for (const std::string_view part : Split(value, ',')) options.run.blind_to.emplace(part);
+  } else {
+    return Fail(InvalidArgument(fmt::format("unknown flag {}; see --help", flag)));
+  }
+  return {};
+}
+
+Result<Options> ParseCommandLine(const std::vector<std::string_view>& arguments) {
+  Options options;
+  const std::map<std::string_view, bool*> switches = {{"--trace", &options.trace},
+                                                      {"--json", &options.json},
+                                                      {"--plants", &options.plants},
+                                                      {"--help", &options.help}};
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const std::string_view flag = arguments[i];
+    if (const auto known = switches.find(flag); known != switches.end()) {
+      *known->second = true;
+    } else if (flag == "--no-shrink") {
+      options.shrink = false;
+    } else if (flag == "--twice") {
+      options.twice_every = 1;
+    } else if (i + 1 == arguments.size()) {
+      return Fail(InvalidArgument(fmt::format("unknown flag, or no value after {}", flag)));
+    } else {
+      RETURN_IF_ERROR(TakeValue(flag, arguments[++i], options));
+    }
+  }
+  options.run.trace = options.trace;
+  return options;
+}
+
+Scenario ScenarioOf(std::uint64_t seed, const Options& options) {
+  Scenario scenario = DrawScenario({.seed = seed});
+  if (!options.keep) return scenario;
+  std::vector<Event> kept;
+  for (const std::size_t index : *options.keep) {
+    if (index < scenario.events.size()) kept.push_back(scenario.events[index]);
+  }
+  scenario.events = std::move(kept);
+  return scenario;
+}
+
+// Flags that a run needs besides its seed.
+std::string ExtraFlags(const Options& options) {
+  std::string flags;
+  if (options.run.plant != Plant::kNone) {
+    flags += fmt::format(" --plant {}", PlantName(options.run.plant));
+  }
+  if (!options.run.blind_to.empty()) {
+    flags += fmt::format(" --blind {}", fmt::join(options.run.blind_to, ","));
+  }
+  return flags;
+}
+
+// Two runs of the seed differ (I-45): where they part, with what both had before.
+void PrintDifference(std::uint64_t seed, const Options& options) {
+  constexpr std::size_t kLinesBefore = 10;
+  RunOptions traced = options.run;
+  traced.trace = true;
+  const Scenario scenario = ScenarioOf(seed, options);
+  const RunReport one = RunScenario(scenario, traced);
+  const RunReport other = RunScenario(scenario, traced);
+  fmt::print("seed {} violates I-45: two runs of it differ ({} and {} tasks)\n", seed, one.tasks,
+             other.tasks);
+  const auto [first, second] = std::ranges::mismatch(one.timeline, other.timeline);
+  const auto at = static_cast<std::size_t>(first - one.timeline.begin());
+  for (std::size_t i = at - std::min(at, kLinesBefore); i < at; ++i) {
+    fmt::print("  both   {}\n", one.timeline[i]);
+  }
+  if (first != one.timeline.end()) fmt::print("  first  {}\n", *first);
+  if (second != other.timeline.end()) fmt::print("  second {}\n", *second);
+  if (first == one.timeline.end() && second == other.timeline.end()) {
+    fmt::print("the timelines are the same{}\n",
+               one.trace_hash == other.trace_hash ? ", and so are the traces this time" : "");
+  }
+  fmt::print("nstance-sim --seed {}{} --twice\n", seed, ExtraFlags(options));
+}
+
+void PrintFailure(std::uint64_t seed, const Options& options) {
+  RunOptions quiet = options.run;
+  quiet.trace = false;
+  const Scenario scenario = ScenarioOf(seed, options);
+  const Shrunk shrunk = Shrink(scenario, quiet, options.shrink && !options.keep ? 200 : 1);
+  if (!shrunk.report.violation) return PrintDifference(seed, options);
+  const Violation& violation = *shrunk.report.violation;
+  fmt::print("seed {} violates {} at {}: {}\n", seed, violation.invariant,
+             FormatDuration(violation.at), violation.what);
+  fmt::print("{} of {} events are needed ({} runs to find out):\n", shrunk.kept.size(),
+             scenario.events.size(), shrunk.runs);
+  for (const Event& event : shrunk.scenario.events) fmt::print("  {}\n", Describe(event));
+  if (options.keep) return;
+  fmt::print("nstance-sim --seed {} --keep {}{} --trace\n", seed,
+             shrunk.kept.empty() ? "none" : fmt::format("{}", fmt::join(shrunk.kept, ",")),
+             ExtraFlags(options));
+}
+
+// All runs together.
+struct Totals {
+  std::uint64_t runs = 0;
+  std::uint64_t tasks = 0;
+  Duration simulated = {};
+  Cells cells = {};
+  std::set<std::string> reached = {};
+  json::Array failures = {};
+
+  void Add(std::uint64_t seed, const RunReport& report) {
+    ++runs;
+    tasks += report.tasks;
+    simulated = simulated + report.simulated;
+    reached.insert(report.reached.begin(), report.reached.end());
+    for (std::size_t s = 0; s < cells.size(); ++s) {
+      for (std::size_t f = 0; f < cells[s].size(); ++f) cells[s][f] += report.cells[s][f];
+    }
+    if (!report.violation) return;
+    json::Value failure = json::Value::Map({});
+    failure.Set("seed", json::Value::Integer(static_cast<std::int64_t>(seed)));
+    failure.Set("invariant", json::Value::String(report.violation->invariant));
+    failure.Set("what", json::Value::String(report.violation->what));
+    failures.push_back(std::move(failure));
+  }
+
+  void Print() const {
+    json::Value all = json::Value::Map({});
+    all.Set("runs", json::Value::Integer(static_cast<std::int64_t>(runs)));
+    all.Set("tasks", json::Value::Integer(static_cast<std::int64_t>(tasks)));
+    all.Set("simulated_s", json::Value::Integer(simulated.nanoseconds() / 1'000'000'000));
+    json::Value hits = json::Value::Map({});
+    for (std::size_t s = 1; s < cells.size(); ++s) {
+      for (std::size_t f = 1; f < cells[s].size(); ++f) {
+        if (cells[s][f] == 0) continue;
+        hits.Set(fmt::format("{}.F{}", StepName(static_cast<Step>(s)), f),
+                 json::Value::Integer(static_cast<std::int64_t>(cells[s][f])));
+      }
+    }
+    all.Set("cells", std::move(hits));
+    json::Array marks;
+    for (const std::string& mark : reached) marks.push_back(json::Value::String(mark));
+    all.Set("reached", json::Value::List(std::move(marks)));
+    all.Set("failures", json::Value::List(failures));
+    fmt::print("{}\n", json::Write(all));
+  }
+};
+
+int Run(const Options& options) {
+  Totals totals;
+  int exit_code = 0;
+  for (std::uint64_t seed = options.seed; seed < options.seed + options.count; ++seed) {
+    const Scenario scenario = ScenarioOf(seed, options);
+    RunReport report = RunScenario(scenario, options.run);
+    for (const std::string& line : report.timeline) fmt::print("{}\n", line);
+    const bool twice = options.twice_every > 0 && seed % options.twice_every == 0;
+    if (twice && !report.violation &&
+        RunScenario(scenario, options.run).trace_hash != report.trace_hash) {
+      report.violation = {.invariant = "I-45", .what = "two runs of the seed differ"};
+    }
+    totals.Add(seed, report);
+    if (!report.violation) continue;
+    exit_code = 1;
+    if (options.json) continue;
+    PrintFailure(seed, options);
+    break;
+  }
+  if (options.json) {
+    totals.Print();
+  } else {
+    fmt::print("{} runs, {} simulated, {} tasks\n", totals.runs, FormatDuration(totals.simulated),
+               totals.tasks);
+  }
+  return exit_code;
+}
+
+int Bench(std::int64_t seconds) {
+  const Result<BenchResult> result = RunBench(Duration::Seconds(seconds));
+  if (!result.has_value()) {
+    fmt::print(stderr, "nstance-sim: {}\n", result.error().message);
+    return 1;
+  }
+  PrintBench(*result);
+  return 0;
+}
+
+}  // namespace
+}  // namespace nstance::sim
+
+int main(int argc, char** argv) {
+  using nstance::sim::Options;
+  const nstance::Result<Options> options = nstance::sim::ParseCommandLine({argv + 1, argv + argc});
+  if (!options.has_value()) {
+    fmt::print(stderr, "nstance-sim: {}\n", options.error().message);
+    return 2;
+  }
+  if (options->help) {
+    fmt::print("{}", nstance::sim::kHelp);
+    return 0;
+  }
+  if (options->plants) {
+    for (const nstance::Plant plant : nstance::kPlants) {
+      fmt::print("{}\n", nstance::PlantName(plant));
+    }
+    return 0;
+  }
+  if (options->bench_seconds) return nstance::sim::Bench(*options->bench_seconds);
+  return nstance::sim::Run(*options);
+}
