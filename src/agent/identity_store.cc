@@ -1,10 +1,13 @@
 #include "agent/identity_store.h"
 
+#include <algorithm>
+#include <iterator>
 #include <span>
 #include <utility>
 
 #include <fmt/core.h>
 
+#include "base/fault_point.h"
 #include "base/text.h"
 #include "crypto/pem.h"
 #include "crypto/registration_token.h"
@@ -20,15 +23,6 @@ std::string Trimmed(std::string_view text) {
   const std::size_t first = text.find_first_not_of(kBlanks);
   if (first == std::string_view::npos) return {};
   return std::string(text.substr(first, text.find_last_not_of(kBlanks) - first + 1));
-}
-
-// A key that cannot be parsed counts as none: the plan repairs or drops what belongs to it. One
-// that cannot be read at this moment is an error: nothing may be dropped for it.
-Result<std::optional<crypto::PublicKey>> PublicHalf(
-    const Result<std::optional<crypto::PrivateKey>>& key) {
-  if (!key && key.error().code != Code::kFailedPrecondition) return Fail(key.error());
-  if (!key || !*key) return std::nullopt;
-  return (*key)->public_key();
 }
 
 }  // namespace
@@ -69,10 +63,30 @@ Status IdentityStore::WriteKey(std::string_view name, const crypto::PrivateKey& 
   return files_.Replace(name, AsText(pem.Reveal()));
 }
 
+// A key that cannot be parsed counts as none: the plan repairs or drops what belongs to it. One
+// that cannot be read at this moment is an error: nothing may be dropped for it.
+Result<std::optional<crypto::PublicKey>> IdentityStore::PublicHalf(std::string_view name) {
+  Result<std::optional<std::string>> read = files_.Read(name);
+  if (!read && read.error().code != Code::kFailedPrecondition) return Fail(read.error());
+  if (!read || !*read) return std::nullopt;
+  std::string& text = **read;
+  const crypto::Sha256Digest digest = crypto::Sha256(AsBytes(text));
+  auto known = std::ranges::find(known_, digest, &Known::file);
+  if (known == known_.end()) {
+    const Result<crypto::PrivateKey> key = crypto::PrivateKey::FromPem(text);
+    if (known_.size() == kMostKnown) known_.erase(known_.begin());
+    known_.push_back(
+        {.file = digest, .key = key ? std::optional(key->public_key()) : std::nullopt});
+    known = std::prev(known_.end());
+  }
+  crypto::Wipe(text);
+  return known->key;
+}
+
 Result<SwapFiles> IdentityStore::Look() {
   SwapFiles found;
-  ASSIGN_OR_RETURN(found.keys.key, PublicHalf(ReadKey(kKey)));
-  ASSIGN_OR_RETURN(found.keys.next_key, PublicHalf(ReadKey(kNextKey)));
+  ASSIGN_OR_RETURN(found.keys.key, PublicHalf(kKey));
+  ASSIGN_OR_RETURN(found.keys.next_key, PublicHalf(kNextKey));
   ASSIGN_OR_RETURN(const std::optional<std::string> public_key, files_.Read(kPublicKey));
   if (public_key) {
     if (const auto parsed = crypto::PublicKey::FromPem(*public_key)) {
@@ -122,7 +136,7 @@ Result<IdentityStore::Loaded> IdentityStore::LoadIdentity() {
                                          files_.PathOf(kKey), files_.PathOf(kCertificate))));
     }
     key = NewKey();
-    RETURN_IF_ERROR(WriteKey(kKey, *key));
+    if (!Planted(Plant::kJoinKeyInMemory)) RETURN_IF_ERROR(WriteKey(kKey, *key));
     RETURN_IF_ERROR(files_.Replace(kPublicKey, key->public_key().ToPem()));
   }
   return Loaded{.key = std::make_shared<const crypto::PrivateKey>(*std::move(key)),
@@ -152,7 +166,8 @@ Result<PrivateKeyPtr> IdentityStore::NextKey() {
   // One that cannot be parsed was never shown to anybody by this store: it is replaced.
   Result<std::optional<crypto::PrivateKey>> kept = ReadKey(kNextKey);
   if (!kept && kept.error().code != Code::kFailedPrecondition) return Fail(kept.error());
-  if (kept && *kept) return std::make_shared<const crypto::PrivateKey>(*std::move(*kept));
+  const bool keeps = !Planted(Plant::kNewKeyEachTry);
+  if (keeps && kept && *kept) return std::make_shared<const crypto::PrivateKey>(*std::move(*kept));
   auto made = std::make_shared<const crypto::PrivateKey>(NewKey());
   RETURN_IF_ERROR(WriteKey(kNextKey, *made));
   return made;

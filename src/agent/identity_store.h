@@ -22,6 +22,7 @@
 #include "base/result.h"
 #include "core/agent/identity_swap.h"
 #include "crypto/certificate.h"
+#include "crypto/digest.h"
 #include "crypto/ed25519.h"
 #include "ports/agent_files.h"
 #include "ports/secure_random.h"
@@ -84,8 +85,19 @@ class IdentityStore final {
   [[nodiscard]] Status WriteKey(std::string_view name, const crypto::PrivateKey& key);
   [[nodiscard]] crypto::PrivateKey NewKey();
 
+  [[nodiscard]] Result<std::optional<crypto::PublicKey>> PublicHalf(std::string_view name);
+
+  // Every step of an exchange reads the files anew, but what a text holds is found out once: making
+  // a key of it costs as much as a signature.
+  struct Known {
+    crypto::Sha256Digest file = {};
+    std::optional<crypto::PublicKey> key;  // Empty: it is none.
+  };
+  static constexpr std::size_t kMostKnown = 4;
+
   AgentFiles& files_;
   SecureRandom& random_;
+  std::vector<Known> known_ = {};
 };
 
 }  // namespace nstance::agent

@@ -4,6 +4,7 @@
 #include <variant>
 
 #include "base/check.h"
+#include "base/fault_point.h"
 #include "base/overloaded.h"
 #include "base/text.h"
 #include "ports/api/methods.h"
@@ -100,6 +101,7 @@ Result<std::string> Registrar::Checked(const api::RegisterClientResponse& answer
 }
 
 void Registrar::Keep(const std::string& certificate_pem) {
+  AtStep(Step::kW7);
   const Status stored = deps_.store.WriteCertificate(certificate_pem);
   if (!stored) {
     deps_.log.Error("the certificate could not be stored", {{"error", stored.error()}});

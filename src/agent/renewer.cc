@@ -4,6 +4,7 @@
 #include <variant>
 
 #include "agent/registrar.h"
+#include "base/fault_point.h"
 #include "base/overloaded.h"
 #include "ports/api/methods.h"
 #include "ports/rpc_unary.h"
@@ -73,6 +74,7 @@ void Renewer::Call() {
         {}, [this] { Answer(Fail(Unavailable("the connection went meanwhile"))); });
     return;
   }
+  AtStep(Step::kW8);
   step_ =
       CallUnary(*channel, api::kAgentRenewCertificate,
                 {.message = {.public_key_pem = next_key_->public_key().ToPem()},
@@ -106,6 +108,7 @@ void Renewer::Answer(const Result<api::RenewCertificateResponse>& answer) {
 
 void Renewer::Store(std::string certificate_pem) {
   step_ = deps_.loop.CallAfter({}, [this, pem = std::move(certificate_pem)] {
+    AtStep(Step::kW7);
     const Status written = deps_.store.WriteNextCertificate(pem);
     if (!written) return Stored(written);
     SwapNext();
@@ -114,6 +117,7 @@ void Renewer::Store(std::string certificate_pem) {
 
 void Renewer::SwapNext() {
   step_ = deps_.loop.CallAfter({}, [this] {
+    AtStep(Step::kW7);
     const Result<bool> more = deps_.store.SwapOne();
     if (!more) return Stored(Fail(more.error()));
     if (*more) return SwapNext();

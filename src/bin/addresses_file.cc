@@ -17,6 +17,7 @@ Status AddressesFile::Write(std::int64_t epoch, const std::map<RpcPort, RpcAddre
     return json::Value::String(config::FormatAddress({.host = host, .port = address.port}));
   };
   add("health", text(health_));
+  if (election_.port != 0) add("election", text(election_));
   for (const auto& [port, address] : open) add(std::string(RpcPortName(port)), text(address));
   add("epoch", json::Value::Integer(epoch));
   return ReplaceFile(path_, json::Write(json::Value::Map(std::move(members))) + "\n", 0644);

@@ -12,15 +12,19 @@ namespace nstance {
 
 config::Address FirstHealthAddress(const ServerCommandLine& line) {
   if (line.bind.health_addr) return *line.bind.health_addr;
-  std::ifstream file(line.cachedir + "/" + std::string(ConfigCacheName(config::Layout::kNstance)),
-                     std::ios::binary);
-  const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  const config::LoadResult loaded = LoadChecked(text);
-  return loaded.config ? loaded.config->server.bind.health_addr : config::Addresses{}.health_addr;
+  for (const auto layout : {config::Layout::kNstance, config::Layout::kNstanceV2}) {
+    std::ifstream file(line.cachedir + "/" + std::string(ConfigCacheName(layout)),
+                       std::ios::binary);
+    const std::string text((std::istreambuf_iterator<char>(file)),
+                           std::istreambuf_iterator<char>());
+    const config::LoadResult loaded = LoadChecked(text);
+    if (loaded.config) return loaded.config->server.bind.health_addr;
+  }
+  return config::Addresses{}.health_addr;
 }
 
 Status HealthPages::Open(const config::Address& address) {
-  auto server = std::make_shared<LoopHttpServer>(loop_);
+  auto server = std::make_shared<WatchedHttpServer>(loop_);
   ASSIGN_OR_RETURN(const std::uint16_t port,
                    server->Listen(address.host, address.port,
                                   [this](const HttpQuestion& question, HttpReply reply) {

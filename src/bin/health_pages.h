@@ -8,7 +8,7 @@
 #include <functional>
 #include <memory>
 
-#include "adapters/http_server/loop_http_server.h"
+#include "adapters/http_server/watched_http_server.h"
 #include "adapters/real_loop/real_loop.h"
 #include "base/result.h"
 #include "core/config/config.h"
@@ -41,7 +41,7 @@ class HealthPages final {
   Page page_;
   config::Address asked_;
   config::Address bound_;
-  std::shared_ptr<LoopHttpServer> server_;
+  std::shared_ptr<WatchedHttpServer> server_;
 };
 
 }  // namespace nstance

@@ -25,15 +25,18 @@
 #include "adapters/secure_random/system_random.h"
 #include "adapters/signals/signal_watch.h"
 #include "adapters/sqlite_cache/sqlite_cache.h"
+#include "base/metric_families.h"
 #include "bin/addresses_file.h"
 #include "bin/health_pages.h"
+#include "bin/open_store.h"
 #include "bin/server_factories.h"
-#include "bin/server_store.h"
 #include "bin/validate_config.h"
 #include "core/rpc_policy.h"
 #include "crypto/secret.h"
 #include "server/process/command_line.h"
+#include "server/process/process_families.h"
 #include "server/process/server_process.h"
+#include "storage/prefixed_store.h"
 
 namespace nstance {
 namespace {
@@ -82,7 +85,7 @@ struct Listener {
   const log::Logger& log;
   RealLoop& loop;
   grpc::SocketRpcServer& rpc;
-  ServerStore& store;
+  OpenedStore& store;
   HealthPages& pages;
   AddressesFile addresses;
   int exit_code = 0;
@@ -113,9 +116,30 @@ struct Listener {
                   if (!written) log.Error("addresses file", {{"error", written.error()}});
                 },
             .more_metrics = [this](auto done) { return rpc.TakeMetrics(std::move(done)); },
+            .election_open =
+                [this](const config::Address& bound) {
+                  addresses.SetElection({.host = bound.host, .port = bound.port});
+                },
             .configured = [this](const config::Config& config) { Follow(config); }};
   }
 };
+
+ServerSettings SettingsOf(const ServerCommandLine& line, std::string prefix) {
+  return {.id = line.id,
+          .shard = *ShardId::Parse(line.shard),
+          .bind = line.bind,
+          .advertise = line.advertise,
+          .advertise_host = line.advertise_host,
+          .host = PrimaryAddresses(),
+          .layout = line.layout,
+          .prefix = std::move(prefix)};
+}
+
+void ObserveTurns(RealLoop& loop, metrics::Registry& registry) {
+  loop.ObserveTurns([&turns = registry.Histogram(LoopTurnSeconds(), {})](Duration length) {
+    turns.Observe(InSeconds(length));
+  });
+}
 
 int Run(const ServerCommandLine& line) {
   StreamLogSink sink({.descriptor = STDOUT_FILENO,
@@ -130,10 +154,13 @@ int Run(const ServerCommandLine& line) {
   const SignalWatch signals(loop, {SIGINT, SIGTERM}, [&stop](int) { stop(); });
   SystemRandom random;
   metrics::Registry registry;
+  ObserveTurns(loop, registry);
   InputProbe probe(registry);
   CurlHttpClient http({.io = loop, .home = loop});
-  auto parts = OpenServerStore(AddressOf(line), loop, http);
+  auto parts = OpenStore(AddressOf(line), loop, http);
   if (!parts.has_value()) return Fail(parts.error().message);
+  const Result<std::string> prefix = CheckStorePrefix(line.prefix);
+  if (!prefix.has_value()) return Fail(prefix.error().message);
   DiskCacheFolder folder(loop, line.cachedir);
   SqliteCache rows(loop, log.For("cache"), {.path = line.cachedir + "/db/nstance.db"});
   grpc::SocketRpcServer rpc({.loop = loop,
@@ -142,6 +169,7 @@ int Run(const ServerCommandLine& line) {
                              .logger = log.For("rpc"),
                              .io_threads = line.io_threads});
   ServerFactoryParts made(loop, http, *ShardId::Parse(line.shard));
+  LoopHttpServer election(loop, {.source = {.interface = "election"}, .tls = true});
   std::unique_ptr<ServerProcess> server;
   HealthPages pages(loop, [&](const HttpQuestion& question, HttpReply reply) {
     server->Page(question, std::move(reply));
@@ -167,14 +195,9 @@ int Run(const ServerCommandLine& line) {
                                                                .factories = made.Factories(),
                                                                .rows = &rows,
                                                                .stopwatch = ReadStopwatch,
-                                                               .other_calls = reflection},
-                                           ServerSettings{.id = line.id,
-                                                          .shard = *ShardId::Parse(line.shard),
-                                                          .bind = line.bind,
-                                                          .advertise = line.advertise,
-                                                          .advertise_host = line.advertise_host,
-                                                          .host = PrimaryAddresses()},
-                                           listener.Owner());
+                                                               .other_calls = reflection,
+                                                               .election = &election},
+                                           SettingsOf(line, *prefix), listener.Owner());
   if (const Status open = pages.Open(FirstHealthAddress(line)); !open) {
     return Fail("health listener: " + open.error().message);
   }
@@ -195,7 +218,7 @@ int Main(std::span<char*> arguments) {
   if (!line.has_value()) return Finish(line.error());
   (void)std::signal(SIGPIPE, SIG_IGN);
   if (line->validate) return Finish(ValidateConfig(*line));
-  crypto::InitSecureHeap(crypto::kSmallSecureHeapBytes);
+  crypto::InitSecureHeap();
   grpc::RaiseDescriptorLimit();
   return Run(*line);
 }

@@ -5,11 +5,15 @@
 
 #include "adapters/real_loop/real_loop.h"
 #include "base/name.h"
-#include "bin/server_store.h"
+#include "bin/open_store.h"
 #include "ports/http.h"
+#include "server/process/command_line.h"
 #include "server/process/server_process.h"
 
 namespace nstance {
+
+// The bucket of the server's own store, as its flags name it; --prefix is the process's.
+[[nodiscard]] StoreAddress AddressOf(const ServerCommandLine& line);
 
 // Outlives the process that uses its factories; loop and client outlive it.
 class ServerFactoryParts final {
@@ -21,13 +25,12 @@ class ServerFactoryParts final {
 
  private:
   [[nodiscard]] Result<std::unique_ptr<Provider>> MakeProvider(const config::Config& config);
-  [[nodiscard]] Result<std::unique_ptr<KeySource>> MakeKeySource(const config::EncryptionKey& key);
   [[nodiscard]] Result<std::unique_ptr<ObjectStore>> MakeClusterStore(const config::Server& server);
 
   RealLoop& loop_;
   HttpClient& http_;
   ShardId shard_;
-  std::unique_ptr<ServerStore> cluster_;
+  std::unique_ptr<OpenedStore> cluster_;
 };
 
 }  // namespace nstance

@@ -5,14 +5,16 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
 #include "adapters/http/curl_http_client.h"
 #include "adapters/real_loop/real_loop.h"
-#include "bin/server_store.h"
+#include "bin/server_factories.h"
 #include "core/instance_config/template_check.h"
 #include "server/inactive_features.h"
+#include "storage/prefixed_store.h"
 
 namespace nstance {
 namespace {
@@ -23,6 +25,7 @@ constexpr int kExitInvalid = 3;
 struct Text {
   std::string name;
   std::string bytes;
+  config::Layout layout = config::Layout::kNstance;
 };
 
 Result<Text> ReadFile(const std::string& path) {
@@ -41,18 +44,30 @@ Result<Text> ReadFile(const std::string& path) {
 Result<Text> ReadStored(const ServerCommandLine& line) {
   RealLoop loop;
   CurlHttpClient http({.io = loop, .home = loop});
-  ASSIGN_OR_RETURN(const std::unique_ptr<ServerStore> parts,
-                   OpenServerStore(AddressOf(line), loop, http));
-  const std::string name = fmt::format("config/{}.jsonc", line.shard);
-  ASSIGN_OR_RETURN(const ObjectKey key, ObjectKey::Parse(name));
-  std::optional<Result<Object>> answer;
-  const Pending call = parts->store().Get(key, [&](Result<Object> object) {
-    answer.emplace(std::move(object));
-    loop.Stop();
-  });
-  loop.Run();
-  ASSIGN_OR_RETURN(Object object, Under(*std::move(answer), name));
-  return Text{.name = name, .bytes = std::move(object.bytes)};
+  ASSIGN_OR_RETURN(const std::unique_ptr<OpenedStore> parts,
+                   OpenStore(AddressOf(line), loop, http));
+  ASSIGN_OR_RETURN(const std::string prefix, CheckStorePrefix(line.prefix));
+  const std::vector<ConfigSource::Place> places =
+      ConfigPlaces({.id = line.id,
+                    .shard = *ShardId::Parse(line.shard),
+                    .layout = line.layout,
+                    .prefix = prefix});
+  for (const ConfigSource::Place& place : places) {
+    std::optional<Result<Object>> answer;
+    const Pending call = parts->store().Get(place.key, [&](Result<Object> object) {
+      answer.emplace(std::move(object));
+      loop.Stop();
+    });
+    loop.Run();
+    if (answer->has_value()) {
+      return Text{
+          .name = place.key.text(), .bytes = std::move((*answer)->bytes), .layout = place.layout};
+    }
+    if (answer->error().code != Code::kNotFound || place.key == places.back().key) {
+      return Fail(std::move(*answer).error().Under(places.front().key.text()));
+    }
+  }
+  return Fail(Internal("no place for a configuration"));
 }
 
 }  // namespace
@@ -63,7 +78,7 @@ ServerEnding ValidateConfig(const ServerCommandLine& line) {
   if (!text.has_value()) {
     return {.exit_code = kExitFatal, .err = fmt::format("Error: {}\n", text.error().message)};
   }
-  const config::LoadResult loaded = LoadChecked(text->bytes);
+  const config::LoadResult loaded = LoadChecked(text->bytes, {.layout = text->layout});
   ServerEnding ending;
   for (const auto& problem : loaded.warnings) {
     ending.out += config::Format(problem, text->name) + "\n";

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/json.h"
+#include "core/object_layout.h"
 #include "core/operator_record.h"
 #include "core/stored_object.h"
 
@@ -13,8 +14,9 @@ namespace nstance {
 namespace {
 
 constexpr Duration kIdleInterval = Duration::Hours(1);
+constexpr Duration kUnreadable = Duration::Hours(1);  // Until it is looked at again.
 constexpr std::size_t kPage = 200;
-constexpr std::size_t kMaxFirstSeen = 10'000;
+constexpr std::size_t kMaxKnown = 20'000;
 
 // The latest `expires_at` of a certificate log entry.
 Result<Timestamp> LastExpiry(std::string_view bytes) {
@@ -77,8 +79,21 @@ void ClusterSweep::OnPage(Result<ListPage> page) {
     return End();
   }
   next_page_ = std::move(page->next_page_token);
-  for (ListedObject& object : page->objects) keys_.push_back(std::move(object.key));
+  for (ListedObject& object : page->objects) {
+    if (!Stays(object)) keys_.push_back(std::move(object.key));
+  }
   NextObject();
+}
+
+bool ClusterSweep::Stays(const ListedObject& object) const {
+  const Timestamp now = deps_.loop.WallNow();
+  // No certificate expires before it was issued.
+  if (kind_ == Kind::kLogs && IsLoggedSince(object.key, now - owner_.terms().certlog_retention)) {
+    return true;
+  }
+  const auto known = known_.find(object.key);
+  if (known == known_.end() || known->second.due <= now) return false;
+  return object.version.text.empty() || object.version == known->second.version;
 }
 
 void ClusterSweep::NextObject() {
@@ -103,34 +118,38 @@ void ClusterSweep::OnObject(const Result<Object>& object) {
     return End();
   }
   if (object.has_value()) {
-    const Result<bool> over = IsOver(*object);
-    if (!over.has_value()) {
+    const Result<Timestamp> due = DueOf(*object);
+    if (!due.has_value()) {
       deps_.log.Warning("an object does not read and stays",
-                        {{"key", keys_.front().text()}, {"error", over.error()}});
-    } else if (*over) {
+                        {{"key", keys_.front().text()}, {"error", due.error()}});
+      Remember(object->version, deps_.loop.WallNow() + kUnreadable);
+    } else if (*due <= deps_.loop.WallNow()) {
       return Remove(object->version);
+    } else {
+      Remember(object->version, *due);
     }
   }
   keys_.pop_front();
   NextObject();
 }
 
-Result<bool> ClusterSweep::IsOver(const Object& object) {
-  const Timestamp now = deps_.loop.WallNow();
-  if (kind_ == Kind::kNonces) return NonceIsOver(object);
+Result<Timestamp> ClusterSweep::DueOf(const Object& object) const {
   if (kind_ == Kind::kOperators) {
     ASSIGN_OR_RETURN(const OperatorRecord record, DecodeOperatorRecord(object.bytes));
-    return record.expires_at + kOperatorRetention <= now;
+    return record.expires_at + kOperatorRetention;
   }
-  ASSIGN_OR_RETURN(const Timestamp last, LastExpiry(object.bytes));
-  return last + owner_.terms().certlog_retention <= now;
+  if (kind_ == Kind::kLogs) {
+    ASSIGN_OR_RETURN(const Timestamp last, LastExpiry(object.bytes));
+    return last + owner_.terms().certlog_retention;
+  }
+  if (object.modified_at) return *object.modified_at + kNonceLife;
+  const auto known = known_.find(keys_.front());
+  return known != known_.end() ? known->second.due : deps_.loop.WallNow() + kNonceLife;
 }
 
-bool ClusterSweep::NonceIsOver(const Object& object) {
-  const Timestamp now = deps_.loop.WallNow();
-  if (object.modified_at) return *object.modified_at + kNonceLife <= now;
-  if (first_seen_.size() >= kMaxFirstSeen) first_seen_.clear();
-  return first_seen_.try_emplace(keys_.front(), now).first->second + kNonceLife <= now;
+void ClusterSweep::Remember(const ObjectVersion& version, Timestamp due) {
+  if (known_.size() >= kMaxKnown && !known_.contains(keys_.front())) known_.clear();
+  known_.insert_or_assign(keys_.front(), Known{.version = version, .due = due});
 }
 
 void ClusterSweep::Remove(const ObjectVersion& version) {
@@ -149,7 +168,7 @@ void ClusterSweep::OnRemoved(const Status& removed) {
   }
   if (removed.has_value()) {
     ++removed_;
-    first_seen_.erase(keys_.front());
+    known_.erase(keys_.front());
     deps_.log.Info("an old object was removed", {{"key", key}});
     // operator/{tenant}.{storage-key}.json
     const std::size_t slash = key.find('/');

@@ -10,12 +10,15 @@
 // A sweep looks at the kinds one after the other, page by page, at most 1,000 objects of each, and
 // remembers where it was: a large bucket is worked through in several sweeps. It reads before it
 // removes (a listing does not tell when something was written) and removes the version that it has
-// read, at most 100 objects per sweep. What does not read is left alone and logged. A nonce whose
-// store does not tell when it was written is timed from when it was first seen here.
+// read, at most 100 objects per sweep. What is not due is not read again: the sweep remembers until
+// when a version stays (of 20,000 objects), and a log entry's name tells when it was written. What
+// does not read is left alone and logged. A nonce whose store does not tell when it was written is
+// timed from when it was first seen here.
 //
 // Guarantees, each held by a test:
 //   - nothing is removed before its time, and nothing while the lease is not ours
 //   - a record that was renewed meanwhile stays
+//   - what has been read and has not changed is not read again before its time
 //   - an error ends the sweep; the next one begins where this one was
 //   - destroying it leaves no timer and no callback
 #pragma once
@@ -75,6 +78,10 @@ class ClusterSweep final {
 
  private:
   enum class Kind : std::uint8_t { kNonces, kOperators, kLogs };
+  struct Known {
+    ObjectVersion version;
+    Timestamp due;
+  };
   struct Place {
     std::string page = {};   // Where the next listing goes on.
     std::size_t looked = 0;  // In this sweep.
@@ -90,9 +97,11 @@ class ClusterSweep final {
   void Remove(const ObjectVersion& version);
   void OnRemoved(const Status& removed);
   void End();
-  // Whether the object's time is over. An error: it does not read.
-  [[nodiscard]] Result<bool> IsOver(const Object& object);
-  [[nodiscard]] bool NonceIsOver(const Object& object);
+  // Whether it is known without reading that the object stays for now.
+  [[nodiscard]] bool Stays(const ListedObject& object) const;
+  // When the object's time is over. An error: it does not read.
+  [[nodiscard]] Result<Timestamp> DueOf(const Object& object) const;
+  void Remember(const ObjectVersion& version, Timestamp due);
   [[nodiscard]] ObjectStore& store() const {
     return kind_ == Kind::kLogs ? deps_.store : deps_.cluster_store;
   }
@@ -103,7 +112,7 @@ class ClusterSweep final {
   std::map<Kind, Place> places_;
   std::deque<ObjectKey> keys_;
   std::string next_page_;
-  std::map<ObjectKey, Timestamp> first_seen_;  // Nonces without a time of their own.
+  std::map<ObjectKey, Known> known_;
   std::size_t removals_ = 0;
   std::uint64_t removed_ = 0;
   Pending timer_;

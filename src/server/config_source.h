@@ -44,6 +44,7 @@
 #include "base/prng.h"
 #include "base/result.h"
 #include "base/time.h"
+#include "core/back_off.h"
 #include "core/config/config.h"
 #include "core/config/load.h"
 #include "core/config/problem.h"
@@ -52,7 +53,6 @@
 #include "ports/loop.h"
 #include "ports/object_store.h"
 #include "ports/pending.h"
-#include "server/back_off.h"
 
 namespace nstance {
 

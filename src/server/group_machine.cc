@@ -5,6 +5,7 @@
 #include <fmt/core.h>
 
 #include "base/check.h"
+#include "base/fault_point.h"
 #include "base/overloaded.h"
 #include "core/config/load.h"
 #include "core/group/group_merge.h"
@@ -112,6 +113,7 @@ void GroupMachine::Publish(GroupStep& step) {
   const bool same = published_ != nullptr && published_->config == config_ &&
                     published_->dynamic == base_.groups && published_->dynamic_invalid == broken_;
   if (same) return;
+  if (published_ != nullptr && published_->config != config_) AtStep(Step::kK4);
   published_ = BuildGroups({.config = config_, .dynamic = base_.groups, .dynamic_invalid = broken_},
                            published_);
   step.published = published_;
@@ -139,29 +141,45 @@ GroupStep GroupMachine::SetConfig(ConfigRef config, const Input& /*input*/) {
   return Leave(std::move(step));
 }
 
-GroupStep GroupMachine::Submit(std::uint64_t ticket, GroupChange change) {
-  GroupStep step;
-  const auto refuse = [&](Error error) {
-    step.settled.push_back({.ticket = ticket, .answer = Fail(std::move(error))});
-    return Leave(std::move(step));
-  };
-  if (state_ == State::kLost) return refuse(Unavailable("another server leads now"));
-  if (!took_over_ || config_ == nullptr) return refuse(Unavailable("take-over is not complete"));
-  if (waiting_.size() >= kMaxWaiting) {
-    return refuse(ResourceExhausted(fmt::format("{} changes of groups wait already", kMaxWaiting)));
-  }
-  if (broken_ && !IsRefresh(change)) return refuse(*broken_);
-  Ticket waits{.number = ticket, .change = std::move(change)};
-  if (const auto* upsert = std::get_if<GroupUpsert>(&waits.change);
+Result<GroupMachine::Ticket> GroupMachine::Admit(std::uint64_t number, GroupChange change) const {
+  if (state_ == State::kLost) return Fail(Unavailable("another server leads now"));
+  if (!took_over_ || config_ == nullptr) return Fail(Unavailable("take-over is not complete"));
+  if (broken_ && !IsRefresh(change)) return Fail(*broken_);
+  Ticket ticket{.number = number, .change = std::move(change)};
+  if (const auto* upsert = std::get_if<GroupUpsert>(&ticket.change);
       upsert != nullptr && !upsert->request_id.empty()) {
     if (upsert->request_id.size() > kMaxRequestIdBytes) {
-      return refuse(InvalidArgument(fmt::format("request_id: {} bytes; at most {}",
-                                                upsert->request_id.size(), kMaxRequestIdBytes)));
+      return Fail(InvalidArgument(fmt::format("request_id: {} bytes; at most {}",
+                                              upsert->request_id.size(), kMaxRequestIdBytes)));
     }
-    waits.content = ContentOf(upsert->request);
+    ticket.content = ContentOf(upsert->request);
   }
-  waiting_.push_back(std::move(waits));
+  return ticket;
+}
+
+GroupStep GroupMachine::Submit(std::uint64_t ticket, GroupChange change) {
+  GroupStep step;
+  Result<Ticket> admitted = Admit(ticket, std::move(change));
+  if (admitted.has_value() && waiting_.size() >= kMaxWaiting) {
+    admitted =
+        Fail(ResourceExhausted(fmt::format("{} changes of groups wait already", kMaxWaiting)));
+  }
+  if (admitted.has_value()) {
+    waiting_.push_back(std::move(admitted).value());
+  } else {
+    step.settled.push_back({.ticket = ticket, .answer = Fail(std::move(admitted).error())});
+  }
   return Leave(std::move(step));
+}
+
+Result<GroupsRef> GroupMachine::Preview(GroupChange change) const {
+  ASSIGN_OR_RETURN(const Ticket ticket, Admit(0, std::move(change)));
+  Draft draft{.groups = base_.groups, .config = config_, .bytes = base_.bytes};
+  ASSIGN_OR_RETURN(const bool changes, ApplyTo(draft, ticket));
+  if (!changes) return published_;
+  return BuildGroups(
+      {.config = draft.config, .dynamic = std::move(draft.groups), .dynamic_invalid = broken_},
+      published_);
 }
 
 GroupStep GroupMachine::Commit(const Input& input) {
@@ -203,7 +221,8 @@ GroupStep GroupMachine::Take(std::optional<Found> found, const Input& input) {
   } else {
     config::DynamicGroupsResult decoded = config::DecodeDynamicGroups(found->bytes);
     if (!decoded.groups) return Break(NotUsable(decoded.errors, options_.file), input);
-    if (decoded.stamp && decoded.stamp->epoch > options_.epoch) {
+    const bool higher = decoded.stamp && decoded.stamp->epoch > options_.epoch;
+    if (higher && !Planted(Plant::kDropsEpochCheck)) {
       GroupStep step;
       state_ = State::kLost;
       wake_at_ = Instant::Never();
@@ -321,6 +340,7 @@ Result<bool> GroupMachine::ApplyTo(Draft& draft, const Ticket& ticket) const {
 }
 
 void GroupMachine::Judge(Draft& draft, Ticket ticket, GroupStep& step) const {
+  if (!IsRefresh(ticket.change)) AtStep(Step::kG2);
   Result<bool> changes = ApplyTo(draft, ticket);
   if (!changes) {
     step.settled.push_back({.ticket = ticket.number, .answer = Fail(std::move(changes).error())});
@@ -358,6 +378,12 @@ GroupStep GroupMachine::Write(Draft draft, const Input& input, GroupStep step) {
   const config::GroupsStamp stamp{
       .epoch = options_.epoch, .seq = input.seq, .write_id = crypto::WriteIdText(input.entropy)};
   draft_ = std::move(draft);
+  if (Planted(Plant::kAnswersBeforeDurable)) {
+    for (const Ticket& ticket : std::exchange(draft_.accepted, {})) {
+      step.settled.push_back(
+          {.ticket = ticket.number, .answer = GroupAnswer{.groups = published_, .changed = true}});
+    }
+  }
   draft_bytes_ = config::EncodeDynamicGroups(draft_.groups, stamp);
   state_ = State::kWriting;
   wake_at_ = Instant::Never();

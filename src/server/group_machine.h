@@ -57,10 +57,10 @@
 #include "base/prng.h"
 #include "base/result.h"
 #include "base/time.h"
+#include "core/back_off.h"
 #include "core/config/dynamic_groups.h"
 #include "core/group/group_upsert.h"
 #include "core/object_version.h"
-#include "server/back_off.h"
 #include "server/groups_snapshot.h"
 #include "server/request_memory.h"
 
@@ -154,6 +154,9 @@ class GroupMachine {
   [[nodiscard]] GroupStep SetConfig(ConfigRef config, const Input& input);
   // The ticket names the change in GroupStep::Settled. Changes are gathered until Commit().
   [[nodiscard]] GroupStep Submit(std::uint64_t ticket, GroupChange change);
+  // All groups as they would be with the change in force, judged as Submit() and Commit() would;
+  // nothing is changed.
+  [[nodiscard]] Result<GroupsRef> Preview(GroupChange change) const;
   // REQUIRES for Commit(): wants_commit().
   [[nodiscard]] bool wants_commit() const {
     return (state_ == State::kIdle || state_ == State::kBroken) && !waiting_.empty();
@@ -197,6 +200,7 @@ class GroupMachine {
     std::vector<Ticket> accepted = {};
   };
 
+  [[nodiscard]] Result<Ticket> Admit(std::uint64_t number, GroupChange change) const;
   [[nodiscard]] GroupStep Next(const Input& input, GroupStep step);
   [[nodiscard]] GroupStep Begin(const Input& input, GroupStep step);
   void Judge(Draft& draft, Ticket ticket, GroupStep& step) const;

@@ -2,6 +2,7 @@
 
 #include <variant>
 
+#include "base/fault_point.h"
 #include "base/overloaded.h"
 
 namespace nstance {
@@ -78,7 +79,11 @@ void GroupSource::Call(GroupStep& step) {
       Overloaded{
           [](GroupStep::Nothing) {},
           [this](GroupStep::Read) {
+            AtStep(machine_.took_over() ? Step::kG3 : Step::kL4);
             call_ = deps_.store.Get(options_.key, [this](Result<Object> object) {
+              if (Planted(Plant::kGroupsFromCache) && object && !machine_.took_over()) {
+                return TakeCopyInstead(*std::move(object));
+              }
               Do(machine_.OnRead(ToAnswer(std::move(object)), Input()));
             });
           },
@@ -97,10 +102,19 @@ void GroupSource::Call(GroupStep& step) {
                 [this](Result<ObjectVersion> answer) {
                   Do(machine_.OnWrite(std::move(answer), Input()));
                 });
+            AtStep(machine_.took_over() ? Step::kG4 : Step::kL4);
             put_->Start();
           },
       },
       step.call);
+}
+
+// A planted bug, and nothing else.
+void GroupSource::TakeCopyInstead(Object object) {
+  copy_ = deps_.cache.Read(kGroupsCacheName, [this, object](Result<std::string> bytes) mutable {
+    if (bytes) object.bytes = *std::move(bytes);
+    Do(machine_.OnRead(ToAnswer(std::move(object)), Input()));
+  });
 }
 
 void GroupSource::Answer(GroupStep::Settled& settled) {
@@ -117,6 +131,7 @@ void GroupSource::Tell(GroupStep& step) {
       deps_.log.Error("groups object cannot be used; dynamic groups are held",
                       {{"error", *step.published->dynamic_invalid}});
     }
+    AtStep(Step::kG5);
     owner_.published(step.published);
   }
   for (GroupStep::Settled& settled : step.settled) Answer(settled);

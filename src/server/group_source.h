@@ -96,6 +96,12 @@ class GroupSource final {
     Submit(GroupRefresh{.config = std::move(config)}, std::move(done));
   }
 
+  // All groups as they would be after the change, or why it would be refused: judged by the same
+  // code, on what is in force now. Nothing is written.
+  [[nodiscard]] Result<GroupsRef> Preview(GroupChange change) const {
+    return machine_.Preview(std::move(change));
+  }
+
   // Null before the first published().
   [[nodiscard]] const GroupsRef& groups() const { return machine_.groups(); }
 
@@ -105,6 +111,7 @@ class GroupSource final {
   void Do(GroupStep step);
   void Turn();
   void Call(GroupStep& step);
+  void TakeCopyInstead(Object object);
   void Tell(GroupStep& step);
   void Answer(GroupStep::Settled& settled);
   void KeepCopy();

@@ -1,5 +1,7 @@
 #include "server/inactive_features.h"
 
+#include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include <fmt/format.h>
@@ -47,7 +49,12 @@ void AddFiles(const config::Config& config, Lines& lines) {
   }
 }
 
-void AddGroup(const std::string& place, const config::GroupLayer& group, Lines& lines) {
+}  // namespace
+
+std::vector<std::string> InactiveFeatures(const TenantId& tenant, const GroupKey& name,
+                                          const config::GroupLayer& group) {
+  Lines lines;
+  const std::string place = fmt::format("groups.{}.{}", tenant.text(), name.text());
   if (!group.load_balancers.empty()) {
     std::vector<std::string> names;
     names.reserve(group.load_balancers.size());
@@ -60,9 +67,8 @@ void AddGroup(const std::string& place, const config::GroupLayer& group, Lines& 
     Add(lines, place + ".draw_from",
         fmt::format("instances are created cold, none is taken from {}", group.draw_from->text()));
   }
+  return lines;
 }
-
-}  // namespace
 
 std::vector<std::string> InactiveFeatures(const config::Config& config) {
   Lines lines;
@@ -70,7 +76,7 @@ std::vector<std::string> InactiveFeatures(const config::Config& config) {
   AddFiles(config, lines);
   for (const auto& [tenant, groups] : config.groups) {
     for (const auto& [key, group] : groups) {
-      AddGroup(fmt::format("groups.{}.{}", tenant.text(), key.text()), group, lines);
+      std::ranges::move(InactiveFeatures(tenant, key, group), std::back_inserter(lines));
     }
   }
   return lines;

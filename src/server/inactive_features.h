@@ -16,4 +16,8 @@ namespace nstance {
 // In the order of the file's roots, then by name. Empty: everything that is configured is in force.
 [[nodiscard]] std::vector<std::string> InactiveFeatures(const config::Config& config);
 
+// Of one group, which need not be in the file.
+[[nodiscard]] std::vector<std::string> InactiveFeatures(const TenantId& tenant, const GroupKey& key,
+                                                        const config::GroupLayer& group);
+
 }  // namespace nstance

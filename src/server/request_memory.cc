@@ -4,6 +4,7 @@
 
 #include <fmt/core.h>
 
+#include "base/fault_point.h"
 #include "base/text.h"
 #include "crypto/digest.h"
 
@@ -31,6 +32,10 @@ class ContentWriter {
   std::string out_;
 };
 
+const TenantId& KeyTenant(const TenantId& tenant) {
+  return Planted(Plant::kTenantLeftOut) ? DefaultTenant() : tenant;
+}
+
 }  // namespace
 
 std::string ContentOf(const UpsertRequest& request) {
@@ -53,7 +58,7 @@ std::string ContentOf(const UpsertRequest& request) {
 
 RequestMemory::Verdict RequestMemory::Look(const TenantId& tenant, const GroupKey& key,
                                            std::string_view id, std::string_view content) const {
-  const auto group = groups_.find({tenant, key});
+  const auto group = groups_.find({KeyTenant(tenant), key});
   if (group == groups_.end()) return Verdict::kNew;
   const auto entry = std::ranges::find(group->second, id, &Entry::id);
   if (entry == group->second.end()) return Verdict::kNew;
@@ -62,14 +67,14 @@ RequestMemory::Verdict RequestMemory::Look(const TenantId& tenant, const GroupKe
 
 void RequestMemory::Note(const TenantId& tenant, const GroupKey& key, std::string id,
                          std::string content) {
-  std::deque<Entry>& entries = groups_[{tenant, key}];
+  std::deque<Entry>& entries = groups_[{KeyTenant(tenant), key}];
   if (std::ranges::find(entries, id, &Entry::id) != entries.end()) return;
   entries.push_back({.id = std::move(id), .content = std::move(content)});
   if (entries.size() > kPerGroup) entries.pop_front();
 }
 
 void RequestMemory::Forget(const TenantId& tenant, const GroupKey& key) {
-  groups_.erase({tenant, key});
+  groups_.erase({KeyTenant(tenant), key});
 }
 
 }  // namespace nstance

@@ -68,6 +68,7 @@ Status ServerCertificates::Make() {
   material_ = std::make_shared<const RpcTlsMaterial>(RpcTlsMaterial{
       .chain = {std::move(certificate)}, .key = std::move(key), .roots = identity_->roots});
   renew_at_ = deps_.loop.Now() + (life / 2);
+  made_at_wall_ = now;
   renew_at_wall_ = now + (life / 2);
   changed_(material_);
   return {};
@@ -76,7 +77,8 @@ Status ServerCertificates::Make() {
 void ServerCertificates::Check() {
   WarnOfCaEnd();
   const Instant now = deps_.loop.Now();
-  if (now >= renew_at_ || deps_.loop.WallNow() >= renew_at_wall_) {
+  const Timestamp wall = deps_.loop.WallNow();
+  if (now >= renew_at_ || wall >= renew_at_wall_ || wall < made_at_wall_) {
     if (Status made = Make(); !made) {
       deps_.log.Error("server certificate not renewed; the old one stays",
                       {{"error", made.error()}});

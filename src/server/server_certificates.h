@@ -9,6 +9,8 @@
 //   - the certificate is valid for every host given and for the fixed names (formats.md 4.1)
 //   - it ends no later than the CA, and is renewed at half of its life, by whichever clock gets
 //     there first; renewal that fails keeps the old one and is tried again
+//   - a clock that was ahead when it was made, and is set right, leads to a new one: nobody else
+//     takes a certificate of tomorrow
 //   - each certificate has a key and a serial of its own
 //   - from 90 days before the CA's end a log line warns, once a day
 #pragma once
@@ -21,12 +23,12 @@
 #include "base/log.h"
 #include "base/result.h"
 #include "base/time.h"
+#include "core/cluster_keys_machine.h"
 #include "core/config/config.h"
 #include "ports/loop.h"
 #include "ports/pending.h"
 #include "ports/rpc.h"
 #include "ports/secure_random.h"
-#include "server/cluster_keys_machine.h"
 
 namespace nstance {
 
@@ -60,6 +62,11 @@ class ServerCertificates final {
   // sign, or a host is malformed. May be called again with an identity that has other roots.
   [[nodiscard]] Status Start(ClusterIdentityRef identity);
 
+  // The wall clock was moved.
+  void OnClockMoved() {
+    if (material_ != nullptr) Check();
+  }
+
   // Null before Start().
   [[nodiscard]] const RpcTls& material() const { return material_; }
   [[nodiscard]] std::optional<Timestamp> not_after() const;
@@ -75,6 +82,7 @@ class ServerCertificates final {
   ClusterIdentityRef identity_;
   RpcTls material_;
   Instant renew_at_;
+  Timestamp made_at_wall_;
   Timestamp renew_at_wall_;
   std::optional<Instant> warned_at_ = std::nullopt;
   Pending timer_;

@@ -602,7 +602,7 @@ TEST(AgentSimTest, WhateverBreaksDuringRenewalsNobodyTakesItForAClone) {
 // Kills the agent at every change of its disk, from the first start to the second certificate, and
 // restarts it on what is left.
 TEST(AgentSimTest, AKillAtAnyStepLeavesAnAgentThatComesBack) {
-  for (const auto death : {sim::SimDisk::Death::kBefore, sim::SimDisk::Death::kAfter}) {
+  for (const auto death : {sim::SimAgentDisk::Death::kBefore, sim::SimAgentDisk::Death::kAfter}) {
     std::int64_t changes = 0;
     for (std::int64_t at = 1;; ++at) {
       World world(static_cast<std::uint64_t>(at));

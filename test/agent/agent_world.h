@@ -124,8 +124,8 @@ class World final {
   Cluster cluster{kToday};
   Record record;
   Script script;
-  sim::SimDisk disk;
-  sim::SimDisk received_disk;
+  sim::SimAgentDisk disk;
+  sim::SimAgentDisk received_disk;
   sim::SimAgentFiles received{received_disk};
   sim::SimHost host;
   KeepingSink sink;

@@ -1,25 +1,12 @@
 #include "test/e2e/e2e_cluster.h"
 
-#include <fcntl.h>
-#include <signal.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <array>
-#include <cerrno>
-#include <charconv>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <system_error>
 #include <utility>
 
 #include <fmt/core.h>
-
-#include "base/check.h"
-#include "test/support/loop_runner.h"
 
 namespace nstance::test {
 namespace {
@@ -29,39 +16,11 @@ namespace fs = std::filesystem;
 // Not a secret: the key of a store that lives as long as the test.
 constexpr const char* kEncryptionKey = "0123456789abcdef0123456789abcdef";
 
-std::string ReadFile(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-}
-
 }  // namespace
 
-std::vector<InstanceProcess> InstanceProcesses(const std::string& root) {
-  using std::string_literals::operator""s;
-  constexpr std::string_view kMark = "NSTANCE_LOCAL_ID=";
-  std::vector<InstanceProcess> found;
-  std::error_code error;
-  for (const fs::directory_entry& entry : fs::directory_iterator("/proc", error)) {
-    const std::string name = entry.path().filename().string();
-    int pid = 0;
-    if (std::from_chars(name.data(), name.data() + name.size(), pid).ptr !=
-        name.data() + name.size()) {
-      continue;
-    }
-    const std::string environment = '\0' + ReadFile(entry.path() / "environ");
-    const std::size_t mark = environment.find('\0' + std::string(kMark));
-    if (mark == std::string::npos) continue;
-    const std::string folder = fs::read_symlink(entry.path() / "cwd", error).string();
-    const bool works_here = !error && (folder + "/").starts_with(root + "/");
-    const bool named = ('\0' + ReadFile(entry.path() / "cmdline")).contains("\0"s + root + "/");
-    if (!works_here && !named) continue;
-    found.push_back({.pid = pid, .instance_id = environment.c_str() + mark + 1 + kMark.size()});
-  }
-  return found;
-}
-
-E2eCluster::E2eCluster(Options options) : options_(std::move(options)) {
-  WatchOver();
+E2eCluster::E2eCluster(Options options)
+    : guard_(std::in_place, loop_, (dir_.path() / "instances").string()),
+      options_(std::move(options)) {
   fs::create_directories(dir_.path() / "bucket" / "config");
   fs::create_directories(dir_.path() / "instances");
   std::vector<std::string> files;
@@ -93,46 +52,12 @@ E2eCluster::E2eCluster(Options options) : options_(std::move(options)) {
 
 E2eCluster::~E2eCluster() {
   servers_.clear();
-  const std::string root = (dir_.path() / "instances").string();
-  // A process that is being started may be missed by one look.
-  static_cast<void>(RunUntil(
-      loop_,
-      [&] {
-        const std::vector<InstanceProcess> left = InstanceProcesses(root);
-        for (const InstanceProcess& process : left) ::kill(process.pid, SIGKILL);
-        return left.empty();
-      },
-      Duration::Seconds(10)));
-  ::close(guarded_);
-  ::waitpid(guard_, nullptr, 0);
+  guard_.reset();
   if (const char* keep = std::getenv("NSTANCE_E2E_KEEP")) {  // NOLINT(concurrency-mt-unsafe)
     std::error_code error;
     fs::copy(dir_.path(), fs::path(keep) / dir_.path().filename(), fs::copy_options::recursive,
              error);
   }
-}
-
-// A shell in a session of its own reads a pipe of which only this process has the other end.
-void E2eCluster::WatchOver() {
-  constexpr const char* kScript =
-      "read -r; for p in /proc/[0-9]*; do"
-      "  case \"$(readlink $p/cwd)/\" in \"$1\"/*)"
-      "    tr '\\0' '\\n' < $p/environ | grep -q '^NSTANCE_LOCAL_ID=' && kill -9 ${p#/proc/};; "
-      "esac;"
-      "done 2>/dev/null";
-  const std::string root = (dir_.path() / "instances").string();
-  std::array<int, 2> ends{};
-  CHECK(::pipe2(ends.data(), O_CLOEXEC) == 0, "errno {}", errno);
-  guard_ = ::fork();
-  CHECK(guard_ >= 0, "errno {}", errno);
-  if (guard_ == 0) {
-    ::setsid();
-    ::dup2(ends[0], STDIN_FILENO);
-    ::execl("/bin/bash", "bash", "-c", kScript, "guard", root.c_str(), nullptr);
-    ::_exit(127);
-  }
-  ::close(ends[0]);
-  guarded_ = ends[1];
 }
 
 std::unique_ptr<OperatorClient> E2eCluster::NewOperator() {

@@ -7,9 +7,8 @@
 //   const auto leader = cluster.WaitForLeader(Duration::Seconds(30));
 //   cluster.server(*leader).Kill();
 //
-// When it goes, the servers are killed first and then every process of the instances: those whose
-// environment says NSTANCE_LOCAL_ID and that work below this cluster's own folder. Should the test
-// itself be killed, a small process that waits for that does the same. NSTANCE_E2E_KEEP=folder
+// When it goes, the servers are killed first and then every process of the instances
+// (instance_guard.h). NSTANCE_E2E_KEEP=folder
 // keeps a copy of the bucket, the instances' folders and the logs there, for a look at a failure.
 #pragma once
 
@@ -23,6 +22,7 @@
 #include "adapters/real_loop/real_loop.h"
 #include "base/result.h"
 #include "test/e2e/cluster_config.h"
+#include "test/e2e/instance_guard.h"
 #include "test/e2e/leader_forwarder.h"
 #include "test/e2e/operator_client.h"
 #include "test/e2e/server_process.h"
@@ -72,27 +72,14 @@ class E2eCluster final {
   [[nodiscard]] std::string Logs() const;
 
  private:
-  void WatchOver();
-
   TempDir dir_;
   RealLoop loop_;
-  int guarded_ = -1;  // While it is open, this process lives.
-  int guard_ = -1;
+  std::optional<InstanceGuard> guard_;
   Options options_;
   ClusterConfig config_;
   std::vector<std::unique_ptr<ServerProcess>> servers_;
   std::unique_ptr<LeaderForwarder> forwarder_;
   std::int64_t epoch_ = 0;
 };
-
-struct InstanceProcess {
-  int pid = 0;
-  std::string instance_id = {};
-  friend bool operator==(const InstanceProcess&, const InstanceProcess&) = default;
-};
-
-// Processes whose environment has NSTANCE_LOCAL_ID, and whose working folder or one of whose
-// arguments (the keepers') lies below `root`.
-[[nodiscard]] std::vector<InstanceProcess> InstanceProcesses(const std::string& root);
 
 }  // namespace nstance::test

@@ -12,8 +12,8 @@
 #include "base/check.h"
 #include "base/text.h"
 #include "core/rpc_policy.h"
-#include "crypto/envelope.h"
 #include "crypto/registration_token.h"
+#include "test/e2e/operator_token.h"
 #include "test/e2e/tcp_socket.h"
 #include "test/support/loop_runner.h"
 
@@ -53,39 +53,15 @@ OperatorClient::~OperatorClient() = default;
 
 // --- Joining -------------------------------------------------------------------------------------
 
-Result<crypto::PrivateKey> OperatorClient::TokenKey() const {
-  constexpr const char* kObject = "secret/registration-nonce.key";
-  ASSIGN_OR_RETURN(const std::string sealed, ReadObject(options_.bucket, kObject));
-  ASSIGN_OR_RETURN(crypto::EncryptionKey key,
-                   crypto::EncryptionKey::Parse(AsBytes(options_.encryption_key)));
-  const crypto::KeyRing ring = {.current = std::move(key), .old = {}};
-  ASSIGN_OR_RETURN(
-      const crypto::OpenedSecret opened,
-      crypto::Open(ring, AsBytes(sealed),
-                   {.place = {.cluster = options_.cluster, .object = kObject}, .source = {}}));
-  const auto plain = opened.plain.Reveal();
-  return crypto::PrivateKey::FromPem({reinterpret_cast<const char*>(plain.data()), plain.size()});
-}
-
 Result<api::RegisterClientRequest> OperatorClient::JoinRequest() const {
-  ASSIGN_OR_RETURN(const crypto::PrivateKey signer, TokenKey());
   SystemRandom random;
-  std::array<std::uint8_t, 16> id{};
-  random.Fill(id);
-  const Timestamp now = options_.loop.WallNow().TruncatedToSecond();
-  const std::string token =
-      crypto::SignRegistrationToken({.subject = options_.cluster.text(),
-                                     .expires_at = now + Duration::Hours(1),
-                                     .not_before = now - crypto::kTokenBackdate,
-                                     .issued_at = now - crypto::kTokenBackdate,
-                                     .token_id = Base64UrlEncode(id),
-                                     .kind = crypto::TokenKind::kOperator,
-                                     .config_hash = {},
-                                     .cluster = options_.cluster.text(),
-                                     .shard = {},
-                                     .group = {},
-                                     .tenant = options_.tenant},
-                                    signer);
+  ASSIGN_OR_RETURN(const std::string token,
+                   SignOperatorToken({.bucket = options_.bucket,
+                                      .cluster = options_.cluster.text(),
+                                      .encryption_key = options_.encryption_key,
+                                      .tenant = options_.tenant.text(),
+                                      .now = options_.loop.WallNow().TruncatedToSecond(),
+                                      .token_id = Base64UrlEncode(random.Array<16>())}));
   const crypto::Signature proof = crypto::SignJoinProof(*key_, token, options_.cluster);
   return api::RegisterClientRequest{.registration_nonce_jwt = token,
                                     .public_key_pem = key_->public_key().ToPem(),
@@ -124,6 +100,23 @@ Status OperatorClient::Join(Duration limit) {
     if (joined.has_value() || options_.loop.Now() >= end) return joined;
     Pause();
   }
+}
+
+Status OperatorClient::WriteIdentity(const std::string& folder) const {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  const auto write = [&](const char* name, std::string_view text) {
+    std::ofstream file(std::filesystem::path(folder) / name, std::ios::binary);
+    file << text;
+    return static_cast<bool>(file.flush());
+  };
+  const crypto::Secret key = key_->ToPem();
+  if (tls_->chain.empty()) return Fail(FailedPrecondition("not joined"));
+  const bool written = write("ca.crt", tls_->roots.front().ToPem()) &&
+                       write("identity.key", AsText(key.Reveal())) &&
+                       write("identity.crt", tls_->chain.front().ToPem());
+  if (!written) return Fail(Unavailable("writing below " + folder));
+  return {};
 }
 
 // --- Calls ---------------------------------------------------------------------------------------

@@ -58,6 +58,9 @@ class OperatorClient final {
   // Waits for the cluster's keys, registers, keeps the certificate.
   [[nodiscard]] Status Join(Duration limit);
 
+  // The identity as the admin tool keeps it: ca.crt, identity.key, identity.crt. After Join().
+  [[nodiscard]] Status WriteIdentity(const std::string& folder) const;
+
   template <class Request, class Response>
   [[nodiscard]] Result<Response> Call(const api::Method<Request, Response>& method,
                                       const std::type_identity_t<Request>& request,
@@ -93,7 +96,6 @@ class OperatorClient final {
   static constexpr Duration kPatience = Duration::Seconds(5);
 
   [[nodiscard]] static bool MayRepeat(const Error& error);
-  [[nodiscard]] Result<crypto::PrivateKey> TokenKey() const;
   [[nodiscard]] Result<api::RegisterClientRequest> JoinRequest() const;
   [[nodiscard]] Status JoinOnce(Instant end);
   [[nodiscard]] std::unique_ptr<RpcChannel> Dial(const std::string& address);

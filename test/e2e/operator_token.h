@@ -22,11 +22,13 @@ struct OperatorTokenOrder {
   std::string encryption_key;  // Of the secrets.
   std::string tenant = "default";
   Timestamp now;
+  std::string token_id = "AAECAwQFBgcICQoLDA0ODw";  // 16 bytes.
 };
 
 [[nodiscard]] inline Result<std::string> SignOperatorToken(const OperatorTokenOrder& order) {
   const std::string name = "secret/registration-nonce.key";
   std::ifstream file(order.bucket + "/" + name, std::ios::binary);
+  if (!file) return Fail(NotFound(name + " is not in the bucket yet"));
   const std::string sealed{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
   ASSIGN_OR_RETURN(const ClusterId cluster, ClusterId::Parse(order.cluster));
   ASSIGN_OR_RETURN(const TenantId tenant, TenantId::Parse(order.tenant));
@@ -43,7 +45,7 @@ struct OperatorTokenOrder {
                                         .expires_at = order.now + Duration::Hours(3),
                                         .not_before = issued,
                                         .issued_at = issued,
-                                        .token_id = "AAECAwQFBgcICQoLDA0ODw",
+                                        .token_id = order.token_id,
                                         .kind = crypto::TokenKind::kOperator,
                                         .config_hash = {},
                                         .cluster = order.cluster,

@@ -2,6 +2,7 @@
 // health pages are, what a damaged cache and a bucket that comes late do.
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <memory>
 #include <string>
 #include <utility>
@@ -12,6 +13,8 @@
 #include <gtest/gtest.h>
 
 #include "adapters/real_loop/real_loop.h"
+#include "base/json.h"
+#include "core/lease.h"
 #include "test/e2e/cluster_config.h"
 #include "test/e2e/tcp_socket.h"
 #include "test/support/background_process.h"
@@ -200,6 +203,52 @@ TEST_F(ServerProgramTest, ABucketMayComeLateAndTheCacheMayBeRubbish) {
   std::string head(15, ' ');
   file.read(head.data(), 15);
   EXPECT_EQ(head, "SQLite format 3");
+}
+
+// --- The election listener -----------------------------------------------------------------------
+
+TEST_F(ServerProgramTest, TheElectionListenerTellsWhoLeads) {
+  Store(config.ToText());
+  const std::string file = (folder.path() / "addresses.json").string();
+  Start(
+      {"--bind", "health=127.0.0.1:0", "--advertise-host", "localhost", "--addresses-file", file});
+  ASSERT_TRUE(RunUntil(loop, [&] { return std::filesystem::exists(file); }, kSoon));
+  std::ifstream stream(file);
+  const Result<json::Value> addresses = json::Parse(
+      std::string(std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()));
+  ASSERT_TRUE(addresses.has_value());
+  ASSERT_NE(addresses->Find("election"), nullptr);
+  const std::string bound = *addresses->Find("election")->if_string();
+  const std::string told = "localhost" + bound.substr(bound.rfind(':'));
+  const auto get = [&](const std::string& path, const std::string& tls) {
+    auto got = RunProcess({.argv = {"curl", "--silent", "--show-error", "--fail", "--cacert",
+                                    bucket() + "/ca.crt", tls, "https://" + told + path}});
+    EXPECT_TRUE(got) << got.error().ToString();
+    return got.value_or(ProcessOutput{});
+  };
+  // On a busy machine a lease may run out for a moment; nothing is told of it then.
+  const auto lease = [&](const std::string& path, const std::string& tls) {
+    DecodedLease found;
+    EXPECT_TRUE(RunUntil(
+        loop,
+        [&] {
+          found = DecodeLease(get(path, tls).out);
+          return found.form == LeaseForm::kValid;
+        },
+        kSoon))
+        << found.flaw;
+    return found;
+  };
+  const DecodedLease shard = lease("/health/leadership/shard", "--tlsv1.3");
+  EXPECT_EQ(shard.record.leader_id, "s1");
+  EXPECT_EQ(shard.record.leader_addr, told);
+  EXPECT_FALSE(shard.record.released);
+  const DecodedLease cluster = lease("/health/leadership/cluster", "--tlsv1.2");
+  EXPECT_EQ(cluster.record.leader_id, config.shard + "-s1");
+  const ProcessOutput other = get("/health/leadership/none", "--tlsv1.3");
+  EXPECT_EQ(other.exit_code, 22);
+  EXPECT_THAT(other.err, HasSubstr("404"));
+  EXPECT_NE(HttpGet(bound, "/health/leadership/shard").status, 200) << "nothing in the clear";
 }
 
 }  // namespace

@@ -97,7 +97,8 @@ std::map<std::string, std::string> ShardTest::Objects(const std::string& prefix)
   const fs::path bucket = cluster->bucket();
   std::error_code none;
   for (const auto& entry : fs::recursive_directory_iterator(bucket, none)) {
-    const std::string key = fs::relative(entry.path(), bucket).string();
+    // By the names alone: a temporary file may be gone by now.
+    const std::string key = entry.path().lexically_relative(bucket).string();
     const bool is_object = ("/" + key).find("/.") == std::string::npos;  // Else a temporary.
     if (is_object && entry.is_regular_file(none) && key.starts_with(prefix)) {
       out[key] = ReadAll(entry.path());

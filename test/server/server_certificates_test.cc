@@ -76,6 +76,17 @@ TEST_F(ServerCertificatesTest, AWallClockThatJumpsRenewsToo) {
   EXPECT_EQ(shown.size(), 2U);
 }
 
+TEST_F(ServerCertificatesTest, AClockThatWasAheadAndIsSetRightLeadsToANewOne) {
+  process.loop.JumpWall(Duration::Days(1));
+  ASSERT_TRUE(certificates.Start(Identity()));
+  process.loop.JumpWall(Duration() - Duration::Days(1));
+  certificates.OnClockMoved();
+  ASSERT_EQ(shown.size(), 2U);
+  EXPECT_LE(shown[1]->chain[0].facts().not_before, process.loop.WallNow());
+  certificates.OnClockMoved();
+  EXPECT_EQ(shown.size(), 2U) << "once";
+}
+
 TEST_F(ServerCertificatesTest, ItEndsNoLaterThanTheCaAndTheCasEndIsWarnedOf) {
   ASSERT_TRUE(certificates.Start(Identity(Duration::Days(60))));
   EXPECT_EQ(Leaf().not_after, test::WorldStart() + Duration::Days(60));

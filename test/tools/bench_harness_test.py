@@ -3,7 +3,9 @@
 
 import io
 import json
+import os
 import pathlib
+import subprocess
 import sys
 import tempfile
 import unittest
@@ -46,10 +48,11 @@ class Proc(unittest.TestCase):
         self.assertEqual(shares["swapped"], 3)
 
     def test_every_reason_makes_a_run_void(self):
-        good = {"steal": 0.02, "foreign": 0.05, "swapped": 0, "generator_share": 0.9}
+        good = {"steal": 0.02, "foreign": 0.05, "swapped": 0, "generator_share": 0.9, "r_squared": 0.99}
         self.assertEqual(measure.void_reason(good), "")
         for name, value, word in (("steal", 0.03, "steal"), ("foreign", 0.06, "others"), ("swapped", 1, "swap"),
-                                  ("generator_share", 0.91, "generator"), ("failed", "lost", "lost")):
+                                  ("generator_share", 0.91, "generator"), ("failed", "lost", "lost"),
+                                  ("r_squared", 0.989, "no line")):
             self.assertIn(word, measure.void_reason({**good, name: value}))
 
 
@@ -134,6 +137,22 @@ class Targets(unittest.TestCase):
         self.assertEqual(targets.judge([self.row("ours", 1.0)], target), ("1", True))
         self.assertEqual(targets.judge([self.row("ours", 2.0)], target), ("2", False))
 
+    def test_a_target_may_be_measured_by_the_scenario_of_another(self):
+        target = next(one for one in targets.TARGETS if one.measure == "loaded_kib_per_agent")
+        self.assertEqual((target.id, target.rows_of, target.at_most), ("LT1", "LT2", 0.4))
+        rows = [self.row("ours", 1.0, loaded_kib_per_agent=30.0), self.row("go", 1.0, loaded_kib_per_agent=100.0)]
+        self.assertEqual(targets.judge(rows, target), ("0.30 (0.30 to 0.30)", True))
+        self.assertIn("| LT1 | memory per agent under load | 0.4 x Go | 0.30 (0.30 to 0.30) | yes |",
+                      targets.table(rows))
+
+    def test_limits_that_are_counts_are_judged(self):
+        limits = {(one.id, one.measure): one.at_most for one in targets.TARGETS if not one.ratio}
+        self.assertEqual(limits[("LT2", "cores_at_10000")], 0.6)
+        self.assertEqual(limits[("LT12", "threads")], 1)
+        threads = next(one for one in targets.TARGETS if one.measure == "threads")
+        row = {"id": "LT12", "side": "ours", "warm_up": False, "void": "", "threads": 2}
+        self.assertEqual(targets.judge([row], threads), ("2", False))
+
     def test_void_runs_and_missing_sides_say_nothing(self):
         text = targets.table([self.row("ours", 1.0, void="noise"), self.row("go", 9.0)])
         self.assertNotIn("LT2", text)
@@ -141,6 +160,7 @@ class Targets(unittest.TestCase):
     def test_every_target_belongs_to_a_scenario(self):
         known = {scenario.id for scenario in scenarios.SCENARIOS.values()}
         self.assertLessEqual({target.id for target in targets.TARGETS}, known)
+        self.assertLessEqual({target.rows_of for target in targets.TARGETS}, known)
         self.assertLessEqual({target.measure for target in targets.TARGETS}, set(report.MEASURES))
 
     def test_every_scenario_has_its_modes(self):
@@ -172,6 +192,21 @@ class Programs(unittest.TestCase):
 
 
 class Processes(unittest.TestCase):
+
+    def test_a_program_is_compared_without_its_symbols_and_stays_as_it_is(self):
+        with tempfile.TemporaryDirectory() as folder:
+            source, program = pathlib.Path(folder) / "a.c", pathlib.Path(folder) / "a"
+            source.write_text("int main(void) { return 7; }\n")
+            subprocess.run(["cc", "-g", "-o", str(program), str(source)], check=True)
+            before = program.read_bytes()
+            copy = processes.stripped(program, pathlib.Path(folder) / "out")
+            self.assertLess(copy.stat().st_size, len(before))
+            self.assertEqual(program.read_bytes(), before)
+            self.assertEqual(subprocess.run([str(copy)], check=False).returncode, 7)
+            made = copy.stat().st_mtime_ns
+            self.assertEqual(processes.stripped(program, pathlib.Path(folder) / "out").stat().st_mtime_ns, made)
+            os.utime(program, ns=(made + 10**9, made + 10**9))
+            self.assertGreater(processes.stripped(program, pathlib.Path(folder) / "out").stat().st_mtime_ns, made)
 
     def test_a_child_is_pinned_and_ends_with_its_block(self):
         with processes.Child(["/bin/cat"], {0}, pipe=True) as child:

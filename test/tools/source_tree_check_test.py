@@ -170,6 +170,18 @@ class Layers(unittest.TestCase):
         self.assertEqual(violations({"src/util/x.h": "#pragma once\n", "src/util/README.md": ""}),
                          [("src/util", 1, "layer")])
 
+    def test_a_nested_module_stands_for_itself(self):
+        world = {"src/sim/world/CMakeLists.txt":
+                 module("sim/world", "../checkers/y.cc x.cc", "sim"),
+                 "src/sim/world/README.md": "", "src/sim/checkers/README.md": "",
+                 "src/sim/world/x.cc": '#include "sim/x.h"\n#include "sim/checkers/y.h"\n',
+                 "src/sim/checkers/y.h": "#pragma once\n", "src/sim/checkers/y.cc": ""}
+        self.assertEqual(violations(world), [])
+        self.assertEqual(violations(world | {"src/sim/checkers/z.cc": ""}),
+                         [("src/sim/checkers/z.cc", 1, "source-list")])
+        self.assertEqual(violations(world | {"src/sim/x.cc": '#include "sim/checkers/y.h"\n'}),
+                         [("src/sim/x.cc", 1, "layer")])
+
     def test_a_module_is_declared_under_the_name_of_its_folder(self):
         self.assertEqual(violations({"src/agent/CMakeLists.txt": module("agnt", "x.cc", "ports")}),
                          [("src/agent/CMakeLists.txt", 1, "module")])

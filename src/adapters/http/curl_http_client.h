@@ -56,7 +56,7 @@ struct HttpClientOptions {
   // Requests (not streams) to one host and port at once, and so its connections.
   std::size_t max_connections_per_host = 32;
   // Unused connections that are kept, to all hosts together; the longest unused goes first.
-  std::size_t max_warm_connections = 8;
+  std::size_t max_warm_connections = 32;
   Duration max_warm_age = Duration::Seconds(90);
 
   // PEM; empty: the system's roots.

@@ -10,18 +10,23 @@
 #include <cerrno>
 #include <cstring>
 #include <map>
+#include <span>
 #include <system_error>
 #include <utility>
 
 #include <fmt/core.h>
 
 #include "adapters/http_server/http_head.h"
+#include "adapters/http_server/http_tls.h"
 #include "base/check.h"
 
 namespace nstance {
 namespace {
 
 using http_server::BodyWanted;
+using http_server::HttpTlsIdentity;
+using http_server::HttpTlsStream;
+using http_server::HttpTransfer;
 
 constexpr std::size_t kLingerBytes = std::size_t{64} * 1024;
 constexpr int kBacklog = 64;
@@ -92,6 +97,14 @@ int ListenOn(const Address& address) {
   return -1;
 }
 
+HttpTransfer PlainOutcome(ssize_t count, HttpTransfer::State again) {
+  if (count > 0) {
+    return {.state = HttpTransfer::State::kMoved, .bytes = static_cast<std::size_t>(count)};
+  }
+  if (count < 0 && (errno == EAGAIN || errno == EINTR)) return {.state = again};
+  return {};
+}
+
 }  // namespace
 
 class LoopHttpServer::State final : public std::enable_shared_from_this<State> {
@@ -106,6 +119,7 @@ class LoopHttpServer::State final : public std::enable_shared_from_this<State> {
   }
 
   Result<std::uint16_t> Listen(const std::string& host, std::uint16_t port, HttpPage page);
+  Status UseTls(const RpcTlsMaterial& material);
   void Reply(std::uint64_t id, const HttpAnswer& answer);
   // Its reply was dropped unanswered.
   void Unanswered(std::uint64_t id);
@@ -119,9 +133,27 @@ class LoopHttpServer::State final : public std::enable_shared_from_this<State> {
     Connection& operator=(const Connection&) = delete;
     ~Connection() {
       watch.reset();
+      tls.reset();
       (void)close(descriptor);
     }
+    [[nodiscard]] HttpTransfer Receive(std::span<char> into) const {
+      if (tls != nullptr) return tls->Receive(into);
+      return PlainOutcome(recv(descriptor, into.data(), into.size(), 0),
+                          HttpTransfer::State::kWantsRead);
+    }
+    [[nodiscard]] HttpTransfer Send(std::span<const char> from) const {
+      if (tls != nullptr) return tls->Send(from);
+      return PlainOutcome(send(descriptor, from.data(), from.size(), MSG_NOSIGNAL),
+                          HttpTransfer::State::kWantsWrite);
+    }
+    // Waits for what the transfer could not go on without.
+    void WaitFor(HttpTransfer::State wanted) const {
+      watch->SetInterest({.readable = wanted == HttpTransfer::State::kWantsRead,
+                          .writable = wanted == HttpTransfer::State::kWantsWrite});
+    }
+
     int descriptor;
+    std::unique_ptr<HttpTlsStream> tls = nullptr;  // Null: plain.
     std::unique_ptr<DescriptorWatch> watch = nullptr;
     Pending limit = {};
     Phase phase = Phase::kReading;
@@ -149,6 +181,7 @@ class LoopHttpServer::State final : public std::enable_shared_from_this<State> {
   RealLoop& loop_;
   Options options_;
   HttpPage page_;
+  std::shared_ptr<const HttpTlsIdentity> identity_;
   int listener_ = -1;
   std::unique_ptr<DescriptorWatch> watch_;
   std::map<std::uint64_t, Connection> connections_;  // By age.
@@ -206,7 +239,16 @@ void LoopHttpServer::State::Accept() {
   }
 }
 
+Status LoopHttpServer::State::UseTls(const RpcTlsMaterial& material) {
+  ASSIGN_OR_RETURN(identity_, HttpTlsIdentity::Make(material));
+  return {};
+}
+
 void LoopHttpServer::State::Add(int descriptor) {
+  if (options_.tls && identity_ == nullptr) {
+    (void)close(descriptor);  // Nothing is said in the clear.
+    return;
+  }
   if (connections_.size() >= options_.limits.connections) MakeRoom();
   if (connections_.size() >= options_.limits.connections) {
     (void)close(descriptor);
@@ -214,6 +256,7 @@ void LoopHttpServer::State::Add(int descriptor) {
   }
   const std::uint64_t id = next_++;
   Connection& connection = connections_.try_emplace(id, descriptor).first->second;
+  if (options_.tls) connection.tls = std::make_unique<HttpTlsStream>(identity_, descriptor);
   connection.watch = loop_.Watch(descriptor, {.readable = true},
                                  [this, id](Readiness ready) { OnReady(id, ready); });
   Limit(id, options_.limits.head, &State::TooSlow);
@@ -252,14 +295,17 @@ void LoopHttpServer::State::OnReady(std::uint64_t id, Readiness ready) {
 
 void LoopHttpServer::State::Read(std::uint64_t id, Connection& connection) {
   std::array<char, 4'096> buffer{};
-  const ssize_t count = recv(connection.descriptor, buffer.data(), buffer.size(), 0);
-  if (count < 0 && (errno == EAGAIN || errno == EINTR)) return;
-  if (count <= 0) return Close(id);
-  connection.in.append(buffer.data(), static_cast<std::size_t>(count));
-  const std::size_t head = http_server::FindHeadEnd(connection.in);
-  if (head <= http_server::kMaxHeadBytes) return Ask(id, connection, head);
-  if (connection.in.size() > http_server::kMaxHeadBytes) {
-    Refuse(id, {.status = 431, .why = "the request is too long"});
+  // What TLS has deciphered is not told by the descriptor again, so it is all taken.
+  for (;;) {
+    const HttpTransfer got = connection.Receive(buffer);
+    if (got.state == HttpTransfer::State::kEnded) return Close(id);
+    if (got.state != HttpTransfer::State::kMoved) return connection.WaitFor(got.state);
+    connection.in.append(buffer.data(), got.bytes);
+    const std::size_t head = http_server::FindHeadEnd(connection.in);
+    if (head <= http_server::kMaxHeadBytes) return Ask(id, connection, head);
+    if (connection.in.size() > http_server::kMaxHeadBytes) {
+      return Refuse(id, {.status = 431, .why = "the request is too long"});
+    }
   }
 }
 
@@ -301,20 +347,17 @@ void LoopHttpServer::State::Reply(std::uint64_t id, const HttpAnswer& answer) {
 
 void LoopHttpServer::State::Write(std::uint64_t id, Connection& connection) {
   while (connection.written < connection.out.size()) {
-    const ssize_t count = send(connection.descriptor, connection.out.data() + connection.written,
-                               connection.out.size() - connection.written, MSG_NOSIGNAL);
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0 && errno == EAGAIN) {
-      connection.watch->SetInterest({.writable = true});
-      return;
-    }
-    if (count < 0) return Close(id);
-    connection.written += static_cast<std::size_t>(count);
+    const HttpTransfer sent =
+        connection.Send(std::span(connection.out).subspan(connection.written));
+    if (sent.state == HttpTransfer::State::kEnded) return Close(id);
+    if (sent.state != HttpTransfer::State::kMoved) return connection.WaitFor(sent.state);
+    connection.written += sent.bytes;
   }
   Linger(id, connection);
 }
 
 void LoopHttpServer::State::Linger(std::uint64_t id, Connection& connection) {
+  if (connection.tls != nullptr) connection.tls->EndSending();
   (void)shutdown(connection.descriptor, SHUT_WR);
   connection.phase = Phase::kLingering;
   connection.out.clear();
@@ -322,6 +365,7 @@ void LoopHttpServer::State::Linger(std::uint64_t id, Connection& connection) {
   Limit(id, options_.limits.linger, &State::Close);
 }
 
+// Bytes of the descriptor, whatever they would have meant.
 void LoopHttpServer::State::Drop(std::uint64_t id, Connection& connection) {
   std::array<char, 4'096> buffer{};
   const ssize_t count = recv(connection.descriptor, buffer.data(), buffer.size(), 0);
@@ -340,6 +384,8 @@ Result<std::uint16_t> LoopHttpServer::Listen(const std::string& host, std::uint1
                                              HttpPage page) {
   return state_->Listen(host, port, std::move(page));
 }
+
+Status LoopHttpServer::UseTls(const RpcTlsMaterial& material) { return state_->UseTls(material); }
 
 std::size_t LoopHttpServer::connections() const { return state_->connections(); }
 

@@ -34,6 +34,7 @@ class LoopHttpServer final : public HttpServer {
   struct Options {
     HttpServerLimits limits = {};
     InputSource source = {.interface = "http"};
+    bool tls = false;  // Needs UseTls(); what connects before is closed.
   };
   explicit LoopHttpServer(RealLoop& loop) : LoopHttpServer(loop, Options()) {}
   LoopHttpServer(RealLoop& loop, Options options);
@@ -41,6 +42,7 @@ class LoopHttpServer final : public HttpServer {
 
   [[nodiscard]] Result<std::uint16_t> Listen(const std::string& host, std::uint16_t port,
                                              HttpPage page) override;
+  [[nodiscard]] Status UseTls(const RpcTlsMaterial& material) override;
 
   // Open now; for tests.
   [[nodiscard]] std::size_t connections() const;

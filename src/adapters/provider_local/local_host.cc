@@ -55,6 +55,11 @@ std::unexpected<ProviderError> Refuse(Error error) {
   return std::unexpected(ProviderError{.error = std::move(error), .reason = reason});
 }
 
+std::unexpected<ProviderError> Mismatch(Error error) {
+  return std::unexpected(
+      ProviderError{.error = std::move(error), .reason = ProviderReason::kMismatch});
+}
+
 template <class T>
 ProviderResult<T> Answer(Result<T> result) {
   if (!result) return Refuse(std::move(result).error());
@@ -314,7 +319,7 @@ Result<Seen> LocalHost::LookAt(const InstanceId& id) const {
 }
 
 ProviderResult<Seen> LocalHost::Look(const ProviderTarget& target) const {
-  if (auto checked = CheckTarget(target); !checked) return Refuse(std::move(checked).error());
+  if (auto checked = CheckTarget(target); !checked) return Mismatch(std::move(checked).error());
   return Answer(LookAt(target.instance_id));
 }
 
@@ -615,7 +620,7 @@ Result<Leaving> LocalHost::Bury(const InstanceId& id, int folder) {
 }
 
 ProviderResult<LeavingReport> LocalHost::Remove(const ProviderTarget& target, Urge urge) {
-  if (auto checked = CheckTarget(target); !checked) return Refuse(std::move(checked).error());
+  if (auto checked = CheckTarget(target); !checked) return Mismatch(std::move(checked).error());
   const InstanceId& id = target.instance_id;
   const auto folder = OpenInstance(id);
   if (!folder && folder.error().code == Code::kNotFound) {

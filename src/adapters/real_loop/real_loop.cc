@@ -26,6 +26,8 @@ constexpr std::uint64_t kWakeId = 0;
 constexpr std::uint64_t kTimerId = 1;
 constexpr std::uint64_t kFirstWatchId = 2;
 constexpr int kEventsPerTurn = 256;
+// A batch that was larger than this gives its memory back.
+constexpr std::size_t kKeptTasks = 4'096;
 
 Instant ReadBoottime() {
   timespec now{};
@@ -59,8 +61,11 @@ struct RealLoop::State {
   std::atomic<std::thread::id> thread;
 
   std::array<epoll_event, kEventsPerTurn> ready{};  // Of the turn.
+  std::function<void(Duration)> observe_turn;
   bool in_task = false;
   Instant task_time;
+  // Of the turn. It takes turns with `posted`, so that steady traffic allocates nothing.
+  std::vector<Task> batch;
   std::uint64_t next_id = kFirstWatchId;
   std::map<TimerKey, Task> timers;
   Instant armed = Instant::Never();
@@ -80,19 +85,21 @@ struct RealLoop::State {
     CHECK(write(wake, &one, sizeof(one)) == sizeof(one) || errno == EAGAIN, "errno {}", errno);
   }
 
-  // Lets the timer descriptor become readable when the first timer is due.
-  void ArmTimer() {
-    const Instant first = timers.empty() ? Instant::Never() : timers.begin()->first.first;
-    if (first == armed) return;
+  // How long to wait for events, for epoll_wait: not at all when a timer is due already, else until
+  // the timer descriptor tells. It is set only when it would tell too late: an expiry for a timer
+  // that is gone costs one empty turn, which is less than setting it with every timer.
+  int ArmTimer() {
+    if (timers.empty()) return -1;
+    const Instant first = timers.begin()->first.first;
+    if (first <= ReadBoottime()) return 0;
+    if (first >= armed || first == Instant::Never()) return -1;
     armed = first;
-    itimerspec at{};  // All zero disarms.
-    if (first != Instant::Never()) {
-      // A time of zero would disarm; what is due in the past fires at once anyway.
-      const std::int64_t nanoseconds = std::max<std::int64_t>(first.since_zero().nanoseconds(), 1);
-      at.it_value.tv_sec = nanoseconds / 1'000'000'000;
-      at.it_value.tv_nsec = nanoseconds % 1'000'000'000;
-    }
+    itimerspec at{};
+    const std::int64_t nanoseconds = first.since_zero().nanoseconds();
+    at.it_value.tv_sec = nanoseconds / 1'000'000'000;
+    at.it_value.tv_nsec = nanoseconds % 1'000'000'000;
     CHECK(timerfd_settime(timer, TFD_TIMER_ABSTIME, &at, nullptr) == 0, "errno {}", errno);
+    return -1;
   }
 
   void Control(int operation, int descriptor, std::uint64_t id, std::uint32_t mask) const {
@@ -140,7 +147,6 @@ struct RealLoop::State {
   }
 
   void RunPosted() {
-    std::vector<Task> batch;
     {
       const std::scoped_lock lock(mutex);
       batch.swap(posted);
@@ -149,13 +155,16 @@ struct RealLoop::State {
       RunTask(task);
       task = nullptr;  // What it holds is not kept until the batch ends.
     }
+    batch.clear();
+    if (batch.capacity() > kKeptTasks) std::vector<Task>().swap(batch);
   }
 
   void Turn() {
-    ArmTimer();
-    const int wait = HasPosted() ? 0 : -1;
+    const int timed = ArmTimer();
+    const int wait = HasPosted() ? 0 : timed;
     const int count = epoll_wait(epoll, ready.data(), kEventsPerTurn, wait);
     CHECK(count >= 0 || errno == EINTR, "errno {}", errno);
+    const Instant begun = observe_turn ? ReadBoottime() : Instant();
     for (int i = 0; i < count; ++i) {
       const epoll_event& event = ready.at(static_cast<std::size_t>(i));
       // The first two are edge-triggered: a wake-up and an expiry each count once, unread.
@@ -167,6 +176,7 @@ struct RealLoop::State {
     }
     RunDueTimers();
     RunPosted();
+    if (observe_turn) observe_turn(ReadBoottime() - begun);
   }
 };
 
@@ -226,6 +236,10 @@ void RealLoop::Run() {
 void RealLoop::Stop() {
   state_->stop = true;
   state_->Wake();
+}
+
+void RealLoop::ObserveTurns(std::function<void(Duration)> turn) {
+  state_->observe_turn = std::move(turn);
 }
 
 bool RealLoop::OnLoopThread() const { return state_->thread.load() == std::this_thread::get_id(); }

@@ -17,6 +17,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 
 #include "ports/loop.h"
@@ -52,6 +53,9 @@ class RealLoop final : public Loop {
   void Run();
   // Ends Run() after the present turn; without a running Run(), the next one returns at once.
   void Stop();
+
+  // Told how long each turn worked, waiting not counted. Before Run().
+  void ObserveTurns(std::function<void(Duration)> turn);
 
   // True on the thread that is inside Run().
   [[nodiscard]] bool OnLoopThread() const;

@@ -106,8 +106,10 @@ void IoThread::Listen(RpcPort port, Descriptor socket) {
   Listener& listener = listeners_[port];
   const int descriptor = socket.get();
   listener.socket = std::move(socket);
-  listener.watch =
-      loop_.Watch(descriptor, {.readable = true}, [this, port](Readiness) { OnAcceptable(port); });
+  // Behind what was posted before: a client that connects after SetTls() sees what that has set.
+  listener.watch = loop_.Watch(descriptor, {.readable = true}, [this, port](Readiness) {
+    loop_.Post([this, port] { OnAcceptable(port); });
+  });
   SetAccepting();
 }
 

@@ -196,7 +196,7 @@ bool ServerConnection::StillTrusted(const TlsContext& context) {
 
 Result<const RpcPolicyRow*> ServerConnection::Judge(const std::string& path) const {
   const RpcPolicyRow* row = FindRpcPolicy(host_.policy, path, rules_.port);
-  if (row == nullptr || row->offer == RpcOffer::kNotOffered) {
+  if (row == nullptr) {
     if (FindRpcPolicy(host_.policy, path) == nullptr) host_.source.Bad("rpc_path");
     return nstance::Fail(Unimplemented(fmt::format("there is no method {} here", Quote(path))));
   }
@@ -208,6 +208,9 @@ Result<const RpcPolicyRow*> ServerConnection::Judge(const std::string& path) con
   if (!Admits(*row, role)) {
     host_.source.Bad("rpc_role");
     return nstance::Fail(PermissionDenied("the certificate's role may not call this method"));
+  }
+  if (row->offer == RpcOffer::kNotOffered) {
+    return nstance::Fail(Unimplemented(fmt::format("{} is not offered yet", Quote(path))));
   }
   return row;
 }

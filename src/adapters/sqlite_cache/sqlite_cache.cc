@@ -5,177 +5,57 @@
 #include <filesystem>
 #include <map>
 #include <mutex>
-#include <optional>
+#include <string>
+#include <string_view>
 #include <system_error>
 #include <thread>
 #include <utility>
 #include <variant>
 
-#include <fmt/core.h>
-
-#include "adapters/sqlite_cache/sqlite_database.h"
-#include "adapters/sqlite_cache/sqlite_tables.h"
+#include "sqlite/cache_file.h"
 
 namespace nstance {
 namespace {
 
+using sqlite::Batch;
 using sqlite::Outcome;
-using sqlite::RowKey;
 using sqlite::Trouble;
 
 constexpr std::string_view kMemory = ":memory:";
 
-// What is to become of one row. Erased first: it may have been another one with the same key, whose
-// dependants must go.
-struct RowChange {
-  cache::Change change;
-  bool erase_first = false;
-};
-using Batch = std::map<RowKey, RowChange>;
-
-void Gather(Batch& batch, cache::Change change) {
-  RowKey key = sqlite::KeyOf(change);
-  const bool erases_instance = std::holds_alternative<cache::EraseInstance>(change);
-  if (erases_instance) {
-    std::erase_if(batch, [&](const auto& row) { return OwnerOf(row.first) == key.first; });
-  }
-  const auto before = batch.find(key);
-  const bool erase_first = before != batch.end() &&
-                           (before->second.erase_first ||
-                            std::holds_alternative<cache::EraseInstance>(before->second.change));
-  batch.insert_or_assign(std::move(key),
-                         RowChange{.change = std::move(change), .erase_first = erase_first});
-}
-
-// The file: opened, repaired and written. Used by one thread.
-class CacheFile final {
+// A path of the machine's own file system.
+class RealPlace final : public sqlite::Place {
  public:
-  CacheFile(std::string path, log::Logger log) : path_(std::move(path)), log_(std::move(log)) {}
+  explicit RealPlace(std::string path) : path_(std::move(path)) {}
 
-  void Write(const Batch& batch) {
-    // Twice: a file that turns out damaged is made anew, and takes the batch.
-    for (int attempt = 0; attempt < 2; ++attempt) {
-      if (!EnsureOpen()) return;
-      const Outcome outcome = Transact(batch);
-      if (outcome.ok()) {
-        complained_ = false;
-        return;
-      }
-      GiveUp(outcome);
-      if (*outcome.trouble != Trouble::kDamaged) return;
+  [[nodiscard]] sqlite::FileName Name() const override { return {.path = path_}; }
+
+  [[nodiscard]] Outcome MakeReady() override {
+    if (path_ == kMemory) return {};
+    std::error_code error;
+    const std::filesystem::path folder = std::filesystem::path(path_).parent_path();
+    if (!folder.empty()) std::filesystem::create_directories(folder, error);
+    if (error) return {.trouble = Trouble::kDisk, .message = error.message()};
+    // A folder or a pipe in the way.
+    const std::filesystem::file_status status = std::filesystem::status(path_, error);
+    if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status)) {
+      return {.trouble = Trouble::kDamaged, .message = "not a regular file"};
     }
+    return {};
   }
 
-  [[nodiscard]] cache::Contents Read() {
-    cache::Contents contents;
-    if (!EnsureOpen()) return contents;
-    if (const Outcome outcome = tables_.ReadAll(contents); !outcome.ok()) {
-      GiveUp(outcome);
-      return {};
-    }
-    return contents;
-  }
-
-  void Close() {
-    tables_ = sqlite::Tables();
-    database_.Close();
-  }
-
- private:
-  // A file that missed a batch tells of rows that are gone: it is not used again.
-  void GiveUp(const Outcome& outcome) {
-    Complain(outcome);
-    Close();
-    distrusted_ = true;
-  }
-
-  void Complain(const Outcome& outcome) {
-    if (std::exchange(complained_, true)) return;
-    log_.Warning("cache database not usable", {{"path", path_}, {"error", outcome.message}});
-  }
-
-  [[nodiscard]] bool EnsureOpen() {
-    if (database_.is_open()) return true;
-    if (distrusted_ && !Remove()) return false;
-    Outcome outcome = Open();
-    if (!outcome.ok() && *outcome.trouble == Trouble::kDamaged) {
-      log_.Warning("cache database made anew", {{"path", path_}, {"error", outcome.message}});
-      Close();
-      if (!Remove()) return false;
-      outcome = Open();
-    }
-    if (outcome.ok()) {
-      distrusted_ = false;
-      return true;
-    }
-    Complain(outcome);
-    Close();
-    return false;
-  }
-
-  [[nodiscard]] bool Remove() {
-    if (path_ == kMemory) return true;
+  [[nodiscard]] Outcome Remove() override {
+    if (path_ == kMemory) return {};
     for (const char* suffix : {"", "-wal", "-shm", "-journal"}) {
       std::error_code error;
       std::filesystem::remove_all(path_ + suffix, error);
-      if (error) {
-        Complain({.trouble = Trouble::kDisk, .message = error.message()});
-        return false;
-      }
-    }
-    return true;
-  }
-
-  [[nodiscard]] Outcome Open() {
-    if (path_ != kMemory) {
-      std::error_code error;
-      const std::filesystem::path folder = std::filesystem::path(path_).parent_path();
-      if (!folder.empty()) std::filesystem::create_directories(folder, error);
       if (error) return {.trouble = Trouble::kDisk, .message = error.message()};
-      // A folder or a pipe in the way.
-      if (std::filesystem::exists(path_, error) && !std::filesystem::is_regular_file(path_)) {
-        return {.trouble = Trouble::kDamaged, .message = "not a regular file"};
-      }
     }
-    if (Outcome opened = database_.Open(path_); !opened.ok()) return opened;
-    if (Outcome sound = CheckSoundness(); !sound.ok()) return sound;
-    return tables_.Prepare(database_);
+    return {};
   }
 
-  [[nodiscard]] Outcome CheckSoundness() {
-    std::string answer;
-    if (Outcome asked = database_.Ask("PRAGMA quick_check(1)", answer); !asked.ok()) return asked;
-    if (answer != "ok") return {.trouble = Trouble::kDamaged, .message = answer};
-    std::string version;
-    std::string tables;
-    if (Outcome asked = database_.Ask("PRAGMA user_version", version); !asked.ok()) return asked;
-    if (Outcome asked = database_.Ask("SELECT count(*) FROM sqlite_master", tables); !asked.ok()) {
-      return asked;
-    }
-    if (version == "0" && tables == "0") {
-      return sqlite::CreateSchema(database_, SqliteCache::kSchemaVersion);
-    }
-    if (version == fmt::format("{}", SqliteCache::kSchemaVersion)) return {};
-    return {.trouble = Trouble::kDamaged, .message = "schema version " + version};
-  }
-
-  [[nodiscard]] Outcome Transact(const Batch& batch) {
-    if (Outcome begun = database_.Execute("BEGIN IMMEDIATE"); !begun.ok()) return begun;
-    for (const auto& [key, row] : batch) {
-      Outcome outcome;
-      if (row.erase_first) outcome = tables_.Erase(key);
-      if (outcome.ok()) outcome = tables_.Apply(row.change);
-      if (!outcome.ok() && *outcome.trouble != Trouble::kRow) return outcome;
-    }
-    return database_.Execute("COMMIT");
-  }
-
+ private:
   const std::string path_;
-  const log::Logger log_;
-  sqlite::Database database_;
-  sqlite::Tables tables_;  // After the database: its statements go first.
-  bool distrusted_ = false;
-  bool complained_ = false;
 };
 
 }  // namespace
@@ -185,7 +65,8 @@ class SqliteCache::Worker final {
   Worker(Loop& loop, log::Logger log, const Options& options)
       : loop_(loop),
         interval_(std::chrono::nanoseconds(options.flush_interval.nanoseconds())),
-        file_(options.path, std::move(log)),
+        place_(options.path),
+        file_(place_, std::move(log)),
         thread_([this] { Run(); }) {}
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
@@ -201,7 +82,7 @@ class SqliteCache::Worker final {
   void Write(std::vector<cache::Change> changes) {
     {
       const std::scoped_lock lock(mutex_);
-      for (cache::Change& change : changes) Gather(batch_, std::move(change));
+      for (cache::Change& change : changes) sqlite::Gather(batch_, std::move(change));
     }
     ready_.notify_one();
   }
@@ -269,8 +150,9 @@ class SqliteCache::Worker final {
   Loop& loop_;
   const std::chrono::nanoseconds interval_;
   std::shared_ptr<Desk> desk_ = std::make_shared<Desk>();
-  CacheFile file_;    // Of the thread.
-  std::mutex mutex_;  // Guards what follows.
+  RealPlace place_;         // Of the thread.
+  sqlite::CacheFile file_;  // Of the thread.
+  std::mutex mutex_;        // Guards what follows.
   std::condition_variable ready_;
   Batch batch_;
   std::vector<Request> requests_;

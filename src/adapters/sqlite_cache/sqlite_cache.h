@@ -1,12 +1,7 @@
 // SqliteCache: the cache of ports/cache.h in one SQLite file, with a thread of its own.
 //
-// Changes are gathered (the last one per row counts, so what waits is bounded by the number of
-// rows) and written in one transaction at most every `flush_interval`. WAL, `synchronous=NORMAL`:
-// a crash of the machine loses at most the last transactions, never the file.
-//
-// A file that is damaged, was written by another schema version, or is no database is removed with
-// its journals and made anew; so is one that turns out damaged later. A disk that cannot be written
-// costs the changes of that moment: the next flush tries again, and a log line tells once.
+// What becomes of the file, and of one that is damaged, is told in sqlite/cache_file.h. Changes are
+// gathered and written in one transaction at most every `flush_interval`.
 //
 // Opening happens on the thread; nothing blocks the loop. The path `:memory:` keeps everything in
 // memory.
@@ -27,8 +22,6 @@ namespace nstance {
 
 class SqliteCache final : public Cache {
  public:
-  static constexpr int kSchemaVersion = 1;
-
   struct Options {
     std::string path;  // The folder is made when it is missing.
     Duration flush_interval = Duration::Milliseconds(200);

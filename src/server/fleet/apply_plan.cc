@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/fault_point.h"
 #include "server/fleet/engine.h"
 
 namespace nstance {
@@ -29,6 +30,7 @@ void Fleet::Engine::Apply(const GroupName& group, const fleet::Plan& plan) {
 void Fleet::Engine::SubmitIntent(Entry& entry, std::optional<OpenIntent> Instance::* which,
                                  JournalChange change,
                                  std::move_only_function<void(Entry&)> durable) {
+  census_.Set(entry.instance);
   deps_.journal.Submit(std::move(change), JournalMachine::Urgency::kNow,
                        [this, id = entry.instance.id, which,
                         durable = std::move(durable)](Result<std::string> written) mutable {
@@ -73,9 +75,12 @@ std::optional<Fleet::Engine::Evidence> Fleet::Engine::EvidenceOf(const Instance&
 void Fleet::Engine::OpenCreation(const GroupName& name, const fleet::Action& action) {
   const MergedGroup* group = groups_->Find(name.first, name.second);
   CHECK(group != nullptr && group->config, "{}/{}", name.first.text(), name.second.text());
+  AtStep(Step::kC0);
+  if (action.replaces) AtStep(Step::kD2);
   Puidv7Generator::Entropy entropy{};
   deps_.random.Fill(entropy);
   const Timestamp now = deps_.loop.WallNow();
+  AtStep(Step::kC1);
   const InstanceId id = ids_.Next(group->config->kind, now, entropy);
   Instance instance = {.id = id, .tenant = name.first, .group = name.second};
   instance.created_at = deps_.loop.Now();
@@ -89,7 +94,7 @@ void Fleet::Engine::OpenCreation(const GroupName& name, const fleet::Action& act
                                           .epoch = deps_.leader.epoch,
                                           .reason = std::string(fleet::Word(action.reason)),
                                           .replaces = action.replaces}};
-  JournalChange change = {.intent = instance.create->intent};
+  JournalChange change = {.intent = instance.create->intent, .step = Step::kC2};
   Entry& entry = Insert(std::move(instance));
   entry.creation = std::make_unique<CreationRun>(
       *this,
@@ -110,6 +115,7 @@ void Fleet::Engine::OpenCreation(const GroupName& name, const fleet::Action& act
   }
   SubmitIntent(entry, &Instance::create, std::move(change), [this, evidence](Entry& at) {
     if (evidence) probe_.ReplacementStarted(evidence->reason, deps_.loop.Now() - evidence->at);
+    NoteIntended(at);
     at.creation->Start();
   });
 }
@@ -138,8 +144,10 @@ void Fleet::Engine::CreationTroubled(Entry& entry, const ProviderError& error) {
 
 void Fleet::Engine::CreationFailed(Entry& entry, fleet::FailureClass failure, const Error& error) {
   const GroupName group = {entry.instance.tenant, entry.instance.group};
-  group_states_[group].backoff.OnFailure(failure, error.message, deps_.loop.Now(), deps_.jitter);
   probe_.CreateFailed(group, failure);
+  if (Planted(Plant::kNoBackoff)) return;
+  group_states_[group].memory.backoff.OnFailure(failure, error.message, deps_.loop.Now(),
+                                                deps_.jitter);
 }
 
 void Fleet::Engine::CreationFinished(const InstanceId& id, CreationMachine::Result result) {
@@ -152,7 +160,7 @@ void Fleet::Engine::CreationFinished(const InstanceId& id, CreationMachine::Resu
   entry.instance.create.reset();
   if (result == CreationMachine::Result::kProvisioned) {
     const GroupName group = {entry.instance.tenant, entry.instance.group};
-    group_states_[group].backoff.OnCreated();
+    group_states_[group].memory.backoff.OnCreated();
     probe_.Created(group, deps_.loop.Now() - entry.instance.created_at);
   } else if (!entry.instance.live()) {
     AnswerWaiters(entry, std::string("deleted"));
@@ -173,6 +181,7 @@ void Fleet::Engine::CreationFinished(const InstanceId& id, CreationMachine::Resu
 void Fleet::Engine::BeginDeletion(Entry& entry, const fleet::Action& action, Brake brake) {
   Instance& instance = entry.instance;
   if (instance.drain && !instance.drain->durable) return MarkDirty(entry);
+  if (instance.drain && deps_.loop.Now() >= instance.drain_deadline) AtStep(Step::kD7);
   const bool begin = brake == Brake::kFree;
   if (begin && action.counted) {
     BrakeOf(instance.tenant)
@@ -182,8 +191,8 @@ void Fleet::Engine::BeginDeletion(Entry& entry, const fleet::Action& action, Bra
   }
   if (action.failure) {
     const GroupName group = {instance.tenant, instance.group};
-    group_states_[group].backoff.OnFailure(*action.failure, std::string(fleet::Word(action.reason)),
-                                           deps_.loop.Now(), deps_.jitter);
+    group_states_[group].memory.backoff.OnFailure(
+        *action.failure, std::string(fleet::Word(action.reason)), deps_.loop.Now(), deps_.jitter);
     probe_.CreateFailed(group, *action.failure);
   }
   instance.deletion_started = begin;
@@ -201,13 +210,13 @@ void Fleet::Engine::BeginDeletion(Entry& entry, const fleet::Action& action, Bra
                  .instance_id = instance.id,
                  .tenant = instance.tenant,
                  .group = instance.group,
-                 .opened_at = deps_.loop.WallNow(),
+                 .opened_at = Clock().wall,
                  .epoch = deps_.leader.epoch,
                  .reason = std::string(fleet::Word(action.reason)),
                  .ordered = action.ordered,
                  .counted = action.counted,
                  .record_etag = instance.stored ? instance.stored->version.text : std::string()}};
-  JournalChange change = {.intent = instance.deletion->intent, .brake = brake};
+  JournalChange change = {.intent = instance.deletion->intent, .brake = brake, .step = Step::kX1};
   if (instance.drain) change.id = instance.drain->intent.id;
   SubmitIntent(entry, &Instance::deletion, std::move(change), [this](Entry& at) {
     // For the record: it is the drain's, of which the journal knows no more.
@@ -217,8 +226,14 @@ void Fleet::Engine::BeginDeletion(Entry& entry, const fleet::Action& action, Bra
     if (at.instance.drain) CountDrain(at.instance);
     at.instance.drain.reset();
     AnswerWaiters(at, std::string("deleting"));
-    if (at.instance.deletion_started) StartDeletion(at);
+    if (at.instance.deletion_started) return StartDeletion(at);
+    if (!at.instance.deletion) return;
+    Note({at.instance.tenant, at.instance.group}, &at,
+         {.type = "brake",
+          .reason = at.instance.deletion->intent.reason,
+          .message = "its deletion is accepted and waits for the brake"});
   });
+  if (begin && Planted(Plant::kDeletesBeforeIntent)) StartDeletion(entry);
 }
 
 // REQUIRES: the intent is durable.
@@ -254,6 +269,7 @@ void Fleet::Engine::DeletionFinished(const InstanceId& id) {
   instance.deletion.reset();
   instance.deletion_started = false;
   instance.vm.reset();
+  AtStep(Step::kX6);
   rows_.Write(instance);
   entry.late_since.reset();
   TellDeleted(instance);

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/fault_point.h"
 
 namespace nstance {
 namespace {
@@ -21,6 +22,7 @@ fleet::FailureClass ClassOf(ProviderReason reason) {
     case ProviderReason::kCapacity: return fleet::FailureClass::kCapacity;
     case ProviderReason::kQuota: return fleet::FailureClass::kQuota;
     case ProviderReason::kAuth: return fleet::FailureClass::kAuth;
+    case ProviderReason::kMismatch:
     case ProviderReason::kInvalid: return fleet::FailureClass::kInvalid;
     case ProviderReason::kOther: break;
   }
@@ -113,6 +115,15 @@ CreationMachine::Command CreationMachine::Called(const Input& input,
   }
   if (answer.error().error.outcome == Outcome::kNotDone) {
     return ToTurn(input, input.now + Backoff(input.jitter));
+  }
+  if (Planted(Plant::kForgetsIntent)) {
+    state_ = State::kDone;
+    return Finish{.result = Result::kCancelled};
+  }
+  if (Planted(Plant::kNewIdAfterTimeout)) {
+    state_ = State::kFailing;
+    result_ = Result::kFailed;
+    return WriteFailed{.error = answer.error().error};
   }
   unsure_since_ = input.now;
   looks_ = 0;

@@ -1,5 +1,6 @@
 #include "server/fleet/creation_request.h"
 
+#include <algorithm>
 #include <utility>
 
 #include <fmt/format.h>
@@ -133,6 +134,9 @@ Result<RenderedCreate> RenderCreate(const InstanceRecord& record,
 
 std::string MissingImage(const MergedInstanceConfig& config, const config::StringMap& images,
                          const std::map<std::string, config::Image>& defined) {
+  const bool all =
+      std::ranges::all_of(defined, [&](const auto& image) { return images.contains(image.first); });
+  if (all) return {};
   std::string texts = json::WriteCanonical(json::Value::Map(config.args));
   if (config.userdata) texts += config.userdata->content;
   for (const auto& [name, image] : defined) {

@@ -3,8 +3,12 @@
 #include <array>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "base/check.h"
+#include "base/fault_point.h"
 #include "base/overloaded.h"
+#include "base/text.h"
 #include "core/instance_config/stored_config.h"
 #include "server/fleet/engine.h"
 
@@ -36,6 +40,7 @@ void Adopt(InstanceRecord& record, const ProviderInstance& vm, Timestamp now) {
   }
   record.provider_instance_id = vm.provider_instance_id;
   // What the agent has said about itself counts more.
+  if (Planted(Plant::kC5Overwrites)) record.public_key_pem.clear();
   if (record.private_ipv4.empty()) record.private_ipv4 = vm.private_ipv4;
   if (record.private_ipv6.empty()) record.private_ipv6 = vm.private_ipv6;
   if (record.hostname.empty()) record.hostname = vm.hostname;
@@ -113,6 +118,7 @@ void CreationRun::Prepare() {
       .instance_id = id_, .tenant = plan_.instance.tenant, .group = plan_.instance.group};
   if (stored != nullptr) {
     next = *stored;
+    if (Planted(Plant::kOtherBytes) && next.nonce) --next.nonce->iat;
   } else {
     std::array<std::uint8_t, kTokenIdBytes> token_id{};
     engine_.random().Fill(token_id);
@@ -149,10 +155,11 @@ void CreationRun::Render(InstanceRecord record, std::optional<std::string> fetch
   if (this->record() == nullptr) {
     record.nonce_sha256 = rendered->token_sha256;
     record.request_sha256 = rendered->request_sha256;
+    if (Planted(Plant::kUserDataInRecord)) record.hostname = rendered->request.user_data;
     request_ = std::move(rendered->request);
     return WriteFirst(std::move(record));
   }
-  if (record.request_sha256 != rendered->request_sha256) {
+  if (record.request_sha256 != rendered->request_sha256 && !Planted(Plant::kOtherBytes)) {
     return NotPrepared(FailedPrecondition("the request would differ from the one in the record"));
   }
   request_ = std::move(rendered->request);
@@ -170,7 +177,8 @@ void CreationRun::NotPrepared(const Error& error) {
 }
 
 void CreationRun::WriteFirst(InstanceRecord record) {
-  engine_.records().Create(std::move(record), RecordStore::Persist::kOnce,
+  engine_.records().Create(std::move(record),
+                           {.persist = RecordStore::Persist::kOnce, .step = Step::kC3},
                            [this](Result<StoredRecord> stored) { OnRecorded(std::move(stored)); });
 }
 
@@ -195,14 +203,45 @@ void CreationRun::Ready() {
 
 // --- The provider --------------------------------------------------------------------------------
 
+namespace {
+
+// What the provider would refuse, or worse, start without ever booting.
+std::optional<ProviderError> WrongArch(const TypeArchs& types, const ProviderCreate& request) {
+  const std::optional<config::Arch> arch = types.Find(request.instance_type);
+  if (!arch || *arch == request.arch) return std::nullopt;
+  return ProviderError{
+      .error = InvalidArgument(fmt::format("instance_type: {} is {}; the template's arch is {}",
+                                           Quote(request.instance_type), config::Word(*arch),
+                                           config::Word(request.arch))),
+      .reason = ProviderReason::kInvalid};
+}
+
+}  // namespace
+
 void CreationRun::Call() {
+  TypeArchs* types = engine_.types();
+  if (types == nullptr) return CallNow();
+  if (!types->Settled({request_->instance_type})) {
+    call_ = types->Learn({request_->instance_type}, [this] { Call(); });
+    return;
+  }
+  if (auto wrong = WrongArch(*types, *request_)) {
+    request_.reset();
+    engine_.CreationTroubled(*engine_.Find(id_), *wrong);
+    return Do(machine_.Called(Input(), std::unexpected(*std::move(wrong))));
+  }
+  CallNow();
+}
+
+void CreationRun::CallNow() {
   // Between two renewals this may be so for a moment; for longer only at the leadership's end.
   if (!engine_.MayStart(engine_.options().send_timeout)) {
-    call_ = engine_.loop().CallAfter(kLeaseRetry, [this] { Call(); });
+    call_ = engine_.loop().CallAfter(kLeaseRetry, [this] { CallNow(); });
     return;
   }
   ProviderCreate request = std::move(*request_);
   request_.reset();
+  AtStep(Step::kC4);
   call_ = engine_.provider().Create(
       engine_.CallFor(plan_.instance.tenant, engine_.create_time()), std::move(request),
       [this](ProviderResult<ProviderInstance> answer) {
@@ -227,7 +266,7 @@ void CreationRun::Look() {
 void CreationRun::WriteProvisioned(const ProviderInstance& vm) {
   engine_.Found(*engine_.Find(id_), vm);
   engine_.records().Update(
-      id_, RecordStore::Persist::kUntilDone,
+      id_, {.persist = RecordStore::Persist::kUntilDone, .step = Step::kC5},
       [vm, now = engine_.loop().WallNow()](InstanceRecord& record) -> Status {
         Adopt(record, vm, now);
         return {};
@@ -238,7 +277,7 @@ void CreationRun::WriteProvisioned(const ProviderInstance& vm) {
 void CreationRun::WriteFailed(const Error& error, fleet::FailureClass failure) {
   engine_.CreationFailed(*engine_.Find(id_), failure, error);
   engine_.records().Update(
-      id_, RecordStore::Persist::kUntilDone,
+      id_, {.persist = RecordStore::Persist::kUntilDone, .step = Step::kC5},
       [error, failure, now = engine_.loop().WallNow()](InstanceRecord& record) -> Status {
         if (record.phase != InstancePhase::kCreating) return {};  // Registered after all.
         record.phase = InstancePhase::kFailed;
@@ -254,11 +293,12 @@ void CreationRun::Bury(const Error& why) {
   const auto done = [this](const Result<StoredRecord>& stored) { OnWritten(stored); };
   const Timestamp now = engine_.loop().WallNow();
   if (record() == nullptr) {
-    return engine_.records().Create(Tombstone(plan_.instance, now, why),
-                                    RecordStore::Persist::kUntilDone, done);
+    return engine_.records().Create(
+        Tombstone(plan_.instance, now, why),
+        {.persist = RecordStore::Persist::kUntilDone, .step = Step::kX5}, done);
   }
   engine_.records().Update(
-      id_, RecordStore::Persist::kUntilDone,
+      id_, {.persist = RecordStore::Persist::kUntilDone, .step = Step::kX5},
       [why, now](InstanceRecord& record) -> Status {
         if (record.phase != InstancePhase::kCreating) return {};  // Registered after all.
         record.phase = InstancePhase::kGone;

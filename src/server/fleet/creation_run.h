@@ -54,7 +54,9 @@ class CreationRun final {
   void WriteFirst(InstanceRecord record);
   void OnRecorded(Result<StoredRecord> stored);
   void Ready();
+  // The type's architecture is learnt first.
   void Call();
+  void CallNow();
   void Look();
   void WriteProvisioned(const ProviderInstance& vm);
   void WriteFailed(const Error& error, fleet::FailureClass failure);

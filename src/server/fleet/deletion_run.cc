@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/fault_point.h"
 #include "base/overloaded.h"
 #include "server/fleet/engine.h"
 
@@ -33,27 +34,43 @@ void DeletionRun::Do(Machine::Command command) {
              command);
 }
 
+void DeletionRun::Answered(bool was_troubled, Machine::Command command) {
+  if (was_troubled == machine_.trouble().empty()) engine_.MarkDirty(*engine_.Find(id_));
+  Do(command);
+}
+
 ProviderTarget DeletionRun::Target() const {
   const auto* entry = engine_.Find(id_);
   CHECK(entry != nullptr, "{}", id_.text());
   std::string provider_id;
-  if (const InstanceRecord* record = entry->instance.record()) {
+  // A VM that came after the end of its instance is another one than the record names.
+  const InstanceRecord* record = entry->instance.record();
+  const bool late = record != nullptr && record->phase == InstancePhase::kGone;
+  if (by_tag_) return {.instance_id = id_};
+  if (record != nullptr && !(late && entry->instance.vm)) {
     provider_id = record->provider_instance_id;
   }
   if (provider_id.empty() && entry->instance.vm) {
     provider_id = entry->instance.vm->provider_instance_id;
   }
-  return {.instance_id = id_, .provider_instance_id = std::move(provider_id)};
+  ProviderTarget target = {.instance_id = id_, .provider_instance_id = std::move(provider_id)};
+  if (Planted(Plant::kNoTagCheck)) {
+    for (const Instance* other : engine_.OfTenant(entry->instance.tenant)) {
+      const bool has_it =
+          other->vm && other->vm->provider_instance_id == target.provider_instance_id;
+      if (has_it && other->id != id_) target.instance_id = other->id;
+    }
+  }
+  return target;
 }
 
 void DeletionRun::WriteDeleting() {
   const auto* entry = engine_.Find(id_);
   const Intent& intent = entry->instance.deletion->intent;
   engine_.records().Update(
-      id_, RecordStore::Persist::kUntilDone,
+      id_, {.persist = RecordStore::Persist::kUntilDone, .step = Step::kX1},
       [reason = intent.reason, ordered = intent.ordered, counted = intent.counted,
-       acked_at = intent.acked_at,
-       now = engine_.loop().WallNow()](InstanceRecord& record) -> Status {
+       acked_at = intent.acked_at, now = engine_.Clock().wall](InstanceRecord& record) -> Status {
         if (record.phase == InstancePhase::kDeleting || record.phase == InstancePhase::kGone) {
           return {};
         }
@@ -76,22 +93,37 @@ void DeletionRun::CallDelete() {
     return;
   }
   const auto* entry = engine_.Find(id_);
+  AtStep(Step::kX3);
   call_ = engine_.provider().Delete(
       engine_.CallFor(entry->instance.tenant, engine_.request_timeout()), Target(),
       [this](const ProviderResult<ProviderDeleted>& answer) {
         if (!answer.has_value()) {
           engine_.TellError(*engine_.Find(id_), "deleting: " + answer.error().error.message);
+          if (answer.error().reason == ProviderReason::kMismatch) {
+            by_tag_ = true;
+            engine_.Raise({.name = "identity_mismatch",
+                           .detail = "its provider id is another VM's",
+                           .tenant = engine_.Find(id_)->instance.tenant,
+                           .instance_id = id_});
+          }
         }
-        Do(machine_.Deleted(Input(), answer));
+        const bool troubled = !machine_.trouble().empty();
+        Answered(troubled, machine_.Deleted(Input(), answer));
       });
 }
 
 void DeletionRun::Look() {
   const auto* entry = engine_.Find(id_);
-  call_ = engine_.provider().Get(engine_.CallFor(entry->instance.tenant, engine_.request_timeout()),
-                                 Target(), [this](const ProviderResult<ProviderInstance>& answer) {
-                                   Do(machine_.Looked(Input(), answer));
-                                 });
+  AtStep(Step::kX4);
+  call_ = engine_.provider().Get(
+      engine_.CallFor(entry->instance.tenant, engine_.request_timeout()), Target(),
+      [this](const ProviderResult<ProviderInstance>& answer) {
+        if (!answer.has_value() && answer.error().reason == ProviderReason::kMismatch) {
+          by_tag_ = true;
+        }
+        const bool troubled = !machine_.trouble().empty();
+        Answered(troubled, machine_.Looked(Input(), answer));
+      });
 }
 
 void DeletionRun::Bury() {
@@ -115,10 +147,11 @@ void DeletionRun::Bury() {
                                      .started_at = now,
                                      .ordered = intent.ordered,
                                      .counted = intent.counted};
-    return engine_.records().Create(std::move(record), RecordStore::Persist::kUntilDone, done);
+    return engine_.records().Create(
+        std::move(record), {.persist = RecordStore::Persist::kUntilDone, .step = Step::kX5}, done);
   }
   engine_.records().Update(
-      id_, RecordStore::Persist::kUntilDone,
+      id_, {.persist = RecordStore::Persist::kUntilDone, .step = Step::kX5},
       [now](InstanceRecord& record) -> Status {
         if (record.phase == InstancePhase::kGone) return {};
         record.phase = InstancePhase::kGone;

@@ -24,6 +24,9 @@ class DeletionRun final {
   using Machine = DeletionMachine;
 
   void Do(Machine::Command command);
+  // The same after the provider's answer. Whether something is in its way is for the planner to
+  // see: a hold.
+  void Answered(bool was_troubled, Machine::Command command);
   [[nodiscard]] Machine::Input Input();
   void WriteDeleting();
   void CallDelete();
@@ -34,6 +37,8 @@ class DeletionRun final {
   Fleet::Engine& engine_;
   InstanceId id_;
   DeletionMachine machine_;
+  // The provider id that is recorded has become another VM's: ours is found by its tag, or is gone.
+  bool by_tag_ = false;
   Pending call_;
 };
 

@@ -1,12 +1,14 @@
 #include <utility>
 
+#include "base/fault_point.h"
 #include "server/fleet/engine.h"
 
 namespace nstance {
 
 void Fleet::Engine::BeginDrain(Entry& entry, const fleet::Action& action) {
   Instance& instance = entry.instance;
-  const Timestamp now = deps_.loop.WallNow();
+  const Timestamp now = Clock().wall;
+  AtStep(Step::kD1);
   if (action.counted) {
     BrakeOf(instance.tenant)
         .Note({.at = deps_.loop.Now(),
@@ -27,7 +29,7 @@ void Fleet::Engine::BeginDrain(Entry& entry, const fleet::Action& action) {
                                          .length = action.length,
                                          .ordered = action.ordered,
                                          .counted = action.counted}};
-  JournalChange change = {.intent = instance.drain->intent};
+  JournalChange change = {.intent = instance.drain->intent, .step = Step::kD3};
   SubmitIntent(entry, &Instance::drain, std::move(change), [this](Entry& at) {
     AnswerWaiters(at, std::string("draining"));
     WriteDrain(at);
@@ -38,8 +40,8 @@ void Fleet::Engine::BeginDrain(Entry& entry, const fleet::Action& action) {
 void Fleet::Engine::WriteDrain(Entry& entry) {
   const Intent intent = entry.instance.drain->intent;
   records_.Update(
-      entry.instance.id, RecordStore::Persist::kUntilDone,
-      [intent, now = deps_.loop.WallNow()](InstanceRecord& record) -> Status {
+      entry.instance.id, {.persist = RecordStore::Persist::kUntilDone, .step = Step::kD3},
+      [intent, now = Clock().wall](InstanceRecord& record) -> Status {
         if (record.phase != InstancePhase::kRegistered &&
             record.phase != InstancePhase::kDraining) {
           return {};  // Overtaken by its deletion.
@@ -65,6 +67,7 @@ void Fleet::Engine::WriteDrain(Entry& entry) {
         const InstanceRecord& record = stored->record;
         at->instance.told_for_good =
             at->instance.told_for_good || !owner_.may_revoke_drains(record.tenant);
+        AtStep(Step::kD4);
         owner_.instance_event({.instance_id = id.text(),
                                .tenant = record.tenant.text(),
                                .provider_instance_id = record.provider_instance_id,
@@ -91,6 +94,9 @@ void Fleet::Engine::CountDrain(const Instance& instance) {
 // The journal first, then the record, then the event.
 void Fleet::Engine::Revoke(Entry& entry) {
   if (!entry.instance.drain || !entry.instance.drain->durable) return MarkDirty(entry);
+  // Whoever is told that the drain is acknowledged may count on the deletion; the plan is made
+  // again when the acknowledgement is durable.
+  if (!entry.ackers.empty()) return;
   const std::string drain_id = entry.instance.drain->intent.id;
   probe_.Drained(entry.instance.tenant, entry.instance.drain->intent.reason,
                  DrainOutcome::kRevoked);
@@ -101,8 +107,8 @@ void Fleet::Engine::Revoke(Entry& entry) {
       [this, id = entry.instance.id, drain_id](const Result<std::string>& closed) {
         if (!closed.has_value()) return StepDown(closed.error());
         records_.Update(
-            id, RecordStore::Persist::kUntilDone,
-            [drain_id, now = deps_.loop.WallNow()](InstanceRecord& record) -> Status {
+            id, {.persist = RecordStore::Persist::kUntilDone},
+            [drain_id, now = Clock().wall](InstanceRecord& record) -> Status {
               if (record.phase != InstancePhase::kDraining || !record.drain ||
                   record.drain->id != drain_id) {
                 return {};

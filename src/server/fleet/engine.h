@@ -12,6 +12,7 @@
 //   sweep.cc          listings: orphans, late creations, retention
 //   health_intake.cc  reports and streams of agents
 //   orders.cc         what operators ask for
+//   history.cc        events, previews, stories for people
 //   measure.cc        gauges
 #pragma once
 
@@ -29,15 +30,18 @@
 #include "core/fleet/backoff.h"
 #include "core/fleet/brake.h"
 #include "core/fleet/creation_order.h"
+#include "core/fleet/explain.h"
 #include "core/fleet/plan.h"
 #include "core/fleet/sweep.h"
 #include "core/fleet/table_build.h"
 #include "core/fleet/view.h"
 #include "core/instance_config/template_data.h"
 #include "core/instance_config/user_data_cache.h"
+#include "server/fleet/census.h"
 #include "server/fleet/creation_request.h"
 #include "server/fleet/creation_run.h"
 #include "server/fleet/deletion_run.h"
+#include "server/fleet/event_log.h"
 #include "server/fleet/fleet.h"
 #include "server/fleet/fleet_cache.h"
 #include "server/fleet/fleet_probe.h"
@@ -62,6 +66,8 @@ class Fleet::Engine final {
     Pending look = {};
     // Orders whose intent is on its way: answered when it is durable.
     std::vector<OrderDone> waiters = {};
+    // Acknowledgements of its drain, the first of which is on its way to the journal.
+    std::vector<std::move_only_function<void(Status)>> ackers = {};
     // Calls of CreateInstance: answered when the record is durable. What they asked for is known
     // to the leader that was asked, and compared when a request id comes again.
     std::vector<CreateDone> creators = {};
@@ -69,6 +75,7 @@ class Fleet::Engine final {
     // A VM that outlived its tombstone: first seen when.
     std::optional<Instant> late_since = std::nullopt;
     metrics::Counter* reports = nullptr;  // Looked up with the first report.
+    EventRing history = EventRing();
   };
 
   // Why an instance had to be replaced, and since when that could be known.
@@ -77,14 +84,22 @@ class Fleet::Engine final {
     Instant at = {};
   };
 
-  struct GroupState {
+  // What a plan needs to know of a group beside its definition and its instances.
+  struct GroupMemory {
     fleet::CreationBackoff backoff = {};
+    bool removal_ordered = false;
+
+    // The group changed; null: it is not defined.
+    void OnChange(const MergedGroup* before, const MergedGroup* after);
+  };
+
+  struct GroupState {
+    GroupMemory memory = {};
     fleet::Plan plan = {};
     bool planned = false;
     std::optional<Instant> replan_at = std::nullopt;
-    bool removal_ordered = false;
     GroupFigures told = {};
-    std::string last_error = {};
+    EventRing history = EventRing();
   };
 
   Engine(FleetDeps deps, FleetOptions options, FleetOwner owner);
@@ -97,6 +112,8 @@ class Fleet::Engine final {
   void SetServer(ServerFacts facts) { options_.server = std::move(facts); }
   // --- plan_turn.cc
   void SetGroups(GroupsRef groups);
+  void PauseExpiry(Instant until);
+  // To be called after every change of an entry: it is counted anew, and its group is planned.
   void MarkDirty(const Entry& entry);
   void MarkDirty(const GroupName& group);
   // --- table.cc
@@ -105,12 +122,28 @@ class Fleet::Engine final {
   [[nodiscard]] std::vector<const Instance*> OfTenant(const TenantId& tenant) const;
   [[nodiscard]] const Instance* FindByKey(std::string_view spki_sha256) const;
   [[nodiscard]] GroupFigures Figures(const GroupName& group) const;
+  // The same, into what may have been used before; texts come from, and go to, `spare`.
+  void FillFigures(const GroupName& group, GroupFigures& out,
+                   std::vector<std::string>& spare) const;
   [[nodiscard]] const fleet::Plan* LastPlan(const GroupName& group) const;
   [[nodiscard]] std::string_view StatusWord(const Instance& instance) const;
   [[nodiscard]] bool Drifted(const Instance& instance) const;
   [[nodiscard]] fleet::HealthJudgement HealthOf(const Instance& instance) const;
   Entry& Insert(Instance instance);
   void Erase(const InstanceId& id);
+  // --- history.cc
+  [[nodiscard]] fleet::Plan Preview(const GroupName& group, const GroupsSnapshot& groups) const;
+  [[nodiscard]] bool Knows(const GroupName& group) const;
+  [[nodiscard]] std::vector<GroupKey> GroupsOf(const TenantId& tenant) const;
+  [[nodiscard]] const EventRing* History(const GroupName& group) const;
+  [[nodiscard]] const EventLog& events() const { return events_; }
+  [[nodiscard]] std::size_t size() const { return entries_.size(); }
+  [[nodiscard]] fleet::InstanceStory StoryOf(const Instance& instance) const;
+  [[nodiscard]] fleet::GroupStory StoryOf(const GroupName& name) const;
+  // The create intent is durable.
+  void NoteIntended(Entry& entry);
+  // Log, counter and, for a tenant, an error and an event.
+  void Raise(const Alarm& alarm);
   // --- measure.cc
   void Measure(metrics::Registry& gauges) const;
   // --- health_intake.cc
@@ -131,6 +164,7 @@ class Fleet::Engine final {
   // --- drains.cc
   void BeginDrain(Entry& entry, const fleet::Action& action);
   void WriteDrain(Entry& entry);
+  void WriteAck(Entry& entry);
   void Revoke(Entry& entry);
   void CountDrain(const Instance& instance);
   // --- apply_plan.cc
@@ -158,6 +192,7 @@ class Fleet::Engine final {
   [[nodiscard]] Loop& loop() { return deps_.loop; }
   [[nodiscard]] Provider& provider() { return deps_.provider; }
   [[nodiscard]] HttpClient& http() { return deps_.http; }
+  [[nodiscard]] TypeArchs* types() { return deps_.types; }
   [[nodiscard]] SecureRandom& random() { return deps_.random; }
   [[nodiscard]] Prng& jitter() { return deps_.jitter; }
   [[nodiscard]] RecordStore& records() { return records_; }
@@ -176,13 +211,15 @@ class Fleet::Engine final {
     return {.cluster = options_.cluster, .shard = options_.shard};
   }
   [[nodiscard]] NewInstanceTerms Terms(std::span<const std::uint8_t> token_id) const;
+  // For what is stored as wall time and read by the next leader (RU8).
   [[nodiscard]] fleet::ClockReading Clock() const {
-    return {.mono = deps_.loop.Now(), .wall = deps_.loop.WallNow()};
+    return {.mono = deps_.loop.Now(),
+            .wall = fleet::CorrectedNow(deps_.loop.WallNow(), deps_.leader.store_now())};
   }
   // In a later turn.
   void StepDown(const Error& why) { deps_.leader.step_down(why); }
   void PickCreationsSoon();
-  void TellError(const Entry& entry, const std::string& text);
+  void TellError(Entry& entry, const std::string& text);
   void TellDeleted(const Instance& instance);
   [[nodiscard]] const log::Logger& log() const { return deps_.log; }
 
@@ -201,20 +238,36 @@ class Fleet::Engine final {
   // --- table.cc
   void OnRecordChanged(const StoredRecord& stored);
   void IndexKey(const Instance& instance);
+  void TakeCensus();
   // --- group_view.cc
-  [[nodiscard]] fleet::GroupView ViewOf(const GroupName& group);
-  [[nodiscard]] fleet::InstanceView ViewOf(const Instance& instance) const;
-  void FillSpec(const GroupName& group, fleet::GroupView& view);
-  void FillCreation(const GroupName& group, fleet::GroupView& view);
-  void FillSubnets(const std::vector<std::string>& subnets, fleet::GroupView& view);
-  [[nodiscard]] fleet::TenantHealthView TenantHealth(const TenantId& tenant);
+  [[nodiscard]] fleet::GroupView ViewOf(const GroupName& group) const {
+    return ViewOf(group, *groups_);
+  }
+  // As it would be if `groups`, of the same configuration, were in force.
+  [[nodiscard]] fleet::GroupView ViewOf(const GroupName& group, const GroupsSnapshot& groups) const;
+  // Puts the group into a view that may have been used before: what it holds is overwritten, so
+  // that planning a group again allocates next to nothing (LB12). Returns how many of
+  // view.instances are in use.
+  [[nodiscard]] std::size_t FillView(const GroupName& group, const GroupsSnapshot& groups,
+                                     fleet::GroupView& view) const;
+  void FillView(const Instance& instance, fleet::InstanceView& view) const;
+  // The view that plans are made from, filled for this group.
+  [[nodiscard]] const fleet::GroupView& ScratchView(const GroupName& group);
+  [[nodiscard]] GroupMemory MemoryUnder(const GroupName& group, const GroupsSnapshot& groups) const;
+  void FillSpec(const GroupName& name, const GroupsSnapshot& groups, fleet::GroupView& view) const;
+  void FillCreation(const GroupName& name, const GroupsSnapshot& groups,
+                    fleet::GroupView& view) const;
+  void FillSubnets(const std::vector<std::string>& subnets, fleet::GroupView& view) const;
+  // The provider is asked about those that nobody has asked about.
+  void AskAboutSubnets(const fleet::GroupView& view);
+  [[nodiscard]] fleet::TenantHealthView TenantHealth(const TenantId& tenant) const;
   // A member as ready as it gets for the first time is counted once.
   void NoteReady(Instance& instance);
-  [[nodiscard]] int OpenCreations(const GroupName* group) const;
-  [[nodiscard]] int SharePlaces(const GroupName& group);
+  [[nodiscard]] int SharePlaces(const GroupName& group) const;
   [[nodiscard]] fleet::TenantBrake& BrakeOf(const TenantId& tenant);
-  [[nodiscard]] int Population(const TenantId& tenant) const;
+  [[nodiscard]] fleet::BrakeBudget BudgetFor(const TenantId& tenant) const;
   // --- plan_turn.cc
+  void TakeGroups(const GroupsRef& before);
   void Schedule();
   void PlanSome();
   void PlanOne(const GroupName& group);
@@ -222,6 +275,15 @@ class Fleet::Engine final {
   void ArmReplan();
   void TellGroup(const GroupName& group);
   void PickCreations();
+  // --- history.cc
+  EventRef Note(const GroupName& group, Entry* entry, api::Event event);
+  void NoteLeadership();
+  void NoteGroup(const GroupName& name, const MergedGroup* before, const MergedGroup* after);
+  void NotePhase(Entry& entry, InstancePhase before);
+  void NoteError(Entry& entry, const std::string& text);
+  void NoteHolds(const GroupName& group, const std::vector<fleet::Hold>& before,
+                 const std::vector<fleet::Hold>& after);
+  [[nodiscard]] std::optional<fleet::InstanceStory::Other> OtherOf(const InstanceId& id) const;
   // --- apply_plan.cc
   void SubmitIntent(Entry& entry, std::optional<OpenIntent> Instance::* which, JournalChange change,
                     std::move_only_function<void(Entry&)> durable);
@@ -234,6 +296,7 @@ class Fleet::Engine final {
   void TakeListing(const std::vector<ProviderInstance>& listing, Instant begun_at);
   void JudgeUnknown(const std::vector<const ProviderInstance*>& unknown, Instant begun_at);
   void DeleteLate(Entry& entry, const ProviderInstance& vm, Instant begun_at);
+  void DeleteDuplicate(const Entry& entry, const ProviderInstance& vm, Instant begun_at);
   void DeleteOrphan(const fleet::OrphanFinding& orphan);
   void RemoveOldRecords();
   [[nodiscard]] std::size_t ExpectedVms() const;
@@ -258,6 +321,7 @@ class Fleet::Engine final {
   UserDataCache user_data_;
   Puidv7Generator ids_;
 
+  EventLog events_;
   FleetProbe probe_;
   FleetCache rows_;
   SubnetWatch subnets_;
@@ -266,14 +330,29 @@ class Fleet::Engine final {
   std::map<TenantId, std::set<InstanceId>> by_tenant_;
   std::map<GroupName, std::set<InstanceId>> by_group_;
   std::map<std::string, InstanceId, std::less<>> by_key_;
+  Census census_;
   std::map<GroupName, GroupState> group_states_;
   std::map<TenantId, fleet::TenantBrake> brakes_;
   fleet::CreationTurns turns_;
   fleet::OrphanWatch orphans_;
+  // VMs of instances whose records name another VM, by provider id.
+  struct Duplicate {
+    Instant since = {};
+    Pending call = {};
+  };
+  std::map<std::string, Duplicate> duplicates_;
+
+  // Filled again and again: see FillView().
+  std::optional<fleet::GroupView> scratch_ = std::nullopt;
+  std::vector<fleet::InstanceView> spare_views_;
+  GroupFigures figures_;
+  std::vector<std::string> spare_texts_;
+  std::optional<Instant> replan_armed_ = std::nullopt;
 
   std::set<GroupName> dirty_;
   std::set<InstanceId> looks_due_;
   bool plan_scheduled_ = false;
+  std::optional<Instant> expiry_paused_until_ = std::nullopt;
   bool provider_listed_ = false;
   std::optional<Instant> swept_at_ = std::nullopt;  // The last listing that was used.
   std::size_t orphans_seen_ = 0;                    // In it.

@@ -37,6 +37,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/fault_point.h"
 #include "base/log.h"
 #include "base/metrics.h"
 #include "base/name.h"
@@ -56,11 +57,14 @@
 #include "ports/object_store.h"
 #include "ports/provider.h"
 #include "ports/secure_random.h"
+#include "server/fleet/alarm.h"
+#include "server/fleet/event_log.h"
 #include "server/fleet/instance.h"
 #include "server/fleet/record_store.h"
 #include "server/groups_snapshot.h"
-#include "server/leader_scope.h"
+#include "server/type_archs.h"
 #include "storage/journal_writer.h"
+#include "storage/leader_scope.h"
 
 namespace nstance {
 
@@ -79,6 +83,8 @@ struct FleetDeps {
   Cache* rows = nullptr;
   // A clock that goes on inside a turn, for what plans cost; empty: the loop's.
   std::function<Instant()> stopwatch = {};
+  // What is known of instance types; null: nothing.
+  TypeArchs* types = nullptr;
 };
 
 struct FleetOptions {
@@ -100,6 +106,12 @@ struct FleetOwner {
       [](const TenantId&, const GroupKey&) {};
   std::move_only_function<void(const TenantId&, api::ErrorEvent)> error_event =
       [](const TenantId&, const api::ErrorEvent&) {};
+  // Everything that people may want to know of, in the order in which it happened.
+  std::move_only_function<void(const TenantId&, const EventRef&)> event = [](const TenantId&,
+                                                                             const EventRef&) {};
+  // `alarms_total{alarm}` and a log line. The tenant, if there is one, has been told.
+  std::move_only_function<void(std::string_view alarm, const std::string& detail)> alarm =
+      [](std::string_view, const std::string&) {};
   // The identity is refused from now on: its connections are to be closed (RV1).
   std::move_only_function<void(const InstanceId&, const Error& why)> identity_ended =
       [](const InstanceId&, const Error&) {};
@@ -158,6 +170,11 @@ class Fleet final {
   // The groups in force. The first call builds the table (server.md 3), and plans begin.
   // REQUIRES: Load() has succeeded.
   void SetGroups(GroupsRef groups);
+  // Nothing is replaced or deleted for its age before that (faults.md RU8).
+  void PauseExpiry(Instant until);
+
+  // To the owner, and to the tenant that it concerns: also for what others have found.
+  void Raise(const Alarm& alarm);
 
   // --- Reading -----------------------------------------------------------------------------------
 
@@ -182,6 +199,29 @@ class Fleet final {
   // kUnknown before registration.
   [[nodiscard]] fleet::HealthState Health(const Instance& instance) const;
 
+  // --- Explaining --------------------------------------------------------------------------------
+
+  // What the planner would do now: the very function that decides, on the very view that it would
+  // see, and nothing is changed. With other groups than those in force (of the same configuration):
+  // what it would do if they were.
+  [[nodiscard]] fleet::Plan Preview(const TenantId& tenant, const GroupKey& group) const;
+  [[nodiscard]] fleet::Plan Preview(const TenantId& tenant, const GroupKey& group,
+                                    const GroupsSnapshot& groups) const;
+  // One or two sentences for people. The plan: a preview, for an instance narrowed to it.
+  [[nodiscard]] std::string Summary(const Instance& instance, const fleet::Plan& plan) const;
+  [[nodiscard]] std::string Summary(const TenantId& tenant, const GroupKey& group,
+                                    const fleet::Plan& plan) const;
+  // The group is defined, or has instances that are not gone.
+  [[nodiscard]] bool Knows(const TenantId& tenant, const GroupKey& group) const;
+  [[nodiscard]] std::vector<GroupKey> GroupsOf(const TenantId& tenant) const;
+  // What happened to them in this leadership, and in the whole tenant; null: nothing is known.
+  [[nodiscard]] const EventRing* History(const InstanceId& id) const;
+  [[nodiscard]] const EventRing* History(const TenantId& tenant, const GroupKey& group) const;
+  [[nodiscard]] const EventRing* Events(const TenantId& tenant) const;
+  [[nodiscard]] const EventLog::Totals& event_totals() const;
+  // Instances of the table, tombstones included: what one plan costs at most.
+  [[nodiscard]] std::size_t size() const;
+
   // --- Agents ------------------------------------------------------------------------------------
 
   // The health stream, of which an instance has at most one.
@@ -195,7 +235,8 @@ class Fleet final {
   // Changes the record by compare-and-swap: registration, renewal, blocking. `edit` sees the record
   // as the store has it and may run several times; its error is the answer, and nothing is written.
   // kAborted: five times somebody else wrote first. kNotFound: no record yet, or none any more.
-  void EditRecord(const InstanceId& id, RecordStore::Edit edit, RecordStore::Done done);
+  void EditRecord(const InstanceId& id, RecordStore::Edit edit, RecordStore::Done done,
+                  Step step = Step::kNone);
 
   // --- Orders ------------------------------------------------------------------------------------
 

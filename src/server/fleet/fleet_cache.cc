@@ -1,7 +1,9 @@
 #include "server/fleet/fleet_cache.h"
 
+#include <utility>
 #include <vector>
 
+#include "base/fault_point.h"
 #include "base/json.h"
 #include "core/stored_object.h"
 
@@ -10,6 +12,8 @@ namespace {
 
 // A steady report is worth a row so often.
 constexpr Duration kReportGap = Duration::Minutes(1);
+// How long such a row may wait for others.
+constexpr Duration kFlushInterval = Duration::Seconds(5);
 
 std::string ProviderState(const ProviderInstance& vm) {
   std::string out = "{\"status\":";
@@ -24,6 +28,20 @@ std::string ReportText(const ReportFacts& facts) {
   if (facts.agent_started_at) AppendTime(out, "agent_started_at", *facts.agent_started_at);
   out += '}';
   return out;
+}
+
+// The row of the last report; the instance remembers that it was written.
+cache::HealthRow HealthRowOf(Instance& instance, Instant now) {
+  const ReportFacts& facts = *instance.report;
+  const bool noticed = instance.health.notice.has_value();
+  instance.cached_report = CachedReport{.at = now, .noticed = noticed, .facts = facts};
+  cache::HealthRow row = {.instance = instance.id,
+                          .health_at = facts.at,
+                          .report = ReportText(facts),
+                          .config_hash = facts.config_hash,
+                          .booted_at = facts.booted_at};
+  if (noticed) row.terminating_at = facts.at;
+  return row;
 }
 
 }  // namespace
@@ -66,6 +84,15 @@ void FleetCache::Begin(std::function<bool(const InstanceId&)> lives) {
   if (cache_ == nullptr) return;
   lives_ = std::move(lives);
   load_ = cache_->Load([this](const cache::Contents& rows) { OnLoaded(rows); });
+  FlushLater();
+}
+
+// Always on, so that no report pays for a timer.
+void FleetCache::FlushLater() {
+  flush_ = loop_.CallAfter(kFlushInterval, [this] {
+    Flush();
+    FlushLater();
+  });
 }
 
 void FleetCache::OnLoaded(const cache::Contents& rows) {
@@ -83,15 +110,17 @@ void FleetCache::OnLoaded(const cache::Contents& rows) {
 
 void FleetCache::Write(const Instance& instance) {
   if (cache_ == nullptr || !instance.stored) return;
+  if (instance.stored->record.phase == InstancePhase::kGone && Planted(Plant::kOldRows)) return;
   std::vector<cache::Change> changes;
   changes.emplace_back(InstanceRowOf(instance));
   cache_->Write(std::move(changes));
 }
 
-void FleetCache::Erase(const InstanceId& id) {
+void FleetCache::Erase(const Instance& instance) {
   if (cache_ == nullptr) return;
+  if (instance.row_due) std::erase(due_, &instance);
   std::vector<cache::Change> changes;
-  changes.emplace_back(cache::EraseInstance{id});
+  changes.emplace_back(cache::EraseInstance{instance.id});
   cache_->Write(std::move(changes));
 }
 
@@ -132,16 +161,27 @@ void FleetCache::Report(Instance& instance, Instant now) {
                       cached->facts.booted_at == facts.booted_at &&
                       cached->facts.agent_version == facts.agent_version;
     if (same && now - cached->at < kReportGap) return;
+    if (same) {
+      if (!std::exchange(instance.row_due, true)) due_.push_back(&instance);
+      return;
+    }
   }
-  instance.cached_report = CachedReport{.at = now, .noticed = noticed, .facts = facts};
-  cache::HealthRow row = {.instance = instance.id,
-                          .health_at = facts.at,
-                          .report = ReportText(facts),
-                          .config_hash = facts.config_hash,
-                          .booted_at = facts.booted_at};
-  if (noticed) row.terminating_at = facts.at;
   std::vector<cache::Change> changes;
-  changes.emplace_back(std::move(row));
+  changes.emplace_back(HealthRowOf(instance, now));
+  cache_->Write(std::move(changes));
+}
+
+void FleetCache::Flush() {
+  if (due_.empty()) return;
+  std::vector<cache::Change> changes;
+  changes.reserve(due_.size());
+  for (Instance* instance : due_) {
+    instance->row_due = false;
+    // The minute counts from the report, not from here.
+    changes.emplace_back(
+        HealthRowOf(*instance, instance->health.reported_at.value_or(loop_.Now())));
+  }
+  due_.clear();
   cache_->Write(std::move(changes));
 }
 

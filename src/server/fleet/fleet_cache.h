@@ -6,10 +6,13 @@
 // What an earlier leadership left is read once, to take out the rows of instances and groups that
 // are no more.
 //
-//   FleetCache rows(cache);
+//   FleetCache rows(loop, cache);
 //   rows.Begin([&] { return Ids(); });   // The table is built.
 //   rows.Write(instance);                // Its record or its VM has changed.
 //   rows.Report(instance);               // Health: on a change of substance, else once a minute.
+//
+// A steady report allocates nothing (LB11): what is due for its row of the minute is gathered and
+// written every few seconds, all in one batch.
 //
 // Without a cache (null) it does nothing.
 #pragma once
@@ -18,8 +21,10 @@
 #include <map>
 #include <set>
 #include <utility>
+#include <vector>
 
 #include "ports/cache.h"
+#include "ports/loop.h"
 #include "ports/pending.h"
 #include "server/fleet/instance.h"
 #include "server/groups_snapshot.h"
@@ -28,7 +33,8 @@ namespace nstance {
 
 class FleetCache final {
  public:
-  explicit FleetCache(Cache* cache) : cache_(cache) {}
+  // The loop outlives it.
+  FleetCache(Loop& loop, Cache* cache) : loop_(loop), cache_(cache) {}
 
   // The table is there, and every row of it has been written: what else the disk holds goes.
   // `lives` says of an id whether it is in the table.
@@ -36,21 +42,27 @@ class FleetCache final {
 
   // Nothing for what is only intended, or whose record does not read.
   void Write(const Instance& instance);
-  void Erase(const InstanceId& id);
+  // It is about to go.
+  void Erase(const Instance& instance);
   // Rows of groups that changed, and of those that are gone.
   void WriteGroups(const GroupsRef& groups, Timestamp now);
-  // REQUIRES: the instance has a report.
+  // REQUIRES: the instance has a report, and stays where it is until Erase().
   void Report(Instance& instance, Instant now);
 
  private:
   using GroupName = std::pair<TenantId, GroupKey>;
 
   void OnLoaded(const cache::Contents& rows);
+  void FlushLater();
+  void Flush();
 
+  Loop& loop_;
   Cache* cache_;
   std::function<bool(const InstanceId&)> lives_;
   std::map<GroupName, MergedGroupRef> groups_;  // As written.
+  std::vector<Instance*> due_;                  // Each once: Instance::row_due.
   Pending load_;
+  Pending flush_;
 };
 
 // The row of an instance with a record. REQUIRES: it has one.

@@ -3,6 +3,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/fault_point.h"
 #include "server/fleet/engine.h"
 
 namespace nstance {
@@ -44,6 +45,7 @@ void Fleet::Engine::StreamEnded(const InstanceId& id) {
   Entry* entry = Find(id);
   if (entry == nullptr) return;
   fleet::HealthFacts& health = entry->instance.health;
+  AtStep(Step::kH6);
   health.stream_open = false;
   health.stream_ended_at = deps_.loop.Now();
   health.healthy_since.reset();
@@ -59,6 +61,7 @@ void Fleet::Engine::Report(const InstanceId& id, const api::HealthReportRequest&
   if (!health.registered_at) return;
   const Instant now = deps_.loop.Now();
   const fleet::HealthState before = HealthOf(instance).state;
+  AtStep(Step::kH3);
   health.reported_at = now;
   if (!health.healthy_since || before != fleet::HealthState::kHealthy) health.healthy_since = now;
   health.announced_interval = report.report_interval.value_or(Duration());
@@ -74,6 +77,10 @@ void Fleet::Engine::Report(const InstanceId& id, const api::HealthReportRequest&
     instance.noticed_at = now;
     changed = true;
   }
+  if (health.notice && !report.termination_notice && Planted(Plant::kVanishedNoticeCancels)) {
+    health.notice.reset();
+    if (instance.drain) Revoke(*entry);
+  }
   NoteReady(instance);
   if (entry->reports == nullptr) entry->reports = &probe_.HealthReports(instance.tenant);
   entry->reports->Add();
@@ -82,6 +89,7 @@ void Fleet::Engine::Report(const InstanceId& id, const api::HealthReportRequest&
   facts.at = deps_.loop.WallNow();
   if (facts.booted_at && report.booted_at && *facts.booted_at != *report.booted_at) {
     deps_.log.Info("instance rebooted", {{"instance", id}});
+    Note({instance.tenant, instance.group}, entry, {.type = "phase", .message = "it rebooted"});
   }
   facts.booted_at = report.booted_at;
   facts.agent_started_at = report.agent_started_at;

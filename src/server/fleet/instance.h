@@ -61,6 +61,7 @@ struct Instance {
   bool deletion_started = false;  // The brake has let it go; or the record is deleting.
   bool told_for_good = false;     // DrainView::told_for_good.
   bool revoking = false;          // The drain is closed; the record is about to say so.
+  bool row_due = false;           // FleetCache: its health row waits to be written.
   bool was_ready = false;  // Healthy at some time of this leadership, or registered before it.
   fleet::HealthState health_state = fleet::HealthState::kUnknown;  // As last judged.
 

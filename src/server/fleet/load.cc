@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "base/fault_point.h"
 #include "server/fleet/engine.h"
 
 namespace nstance {
@@ -15,7 +16,7 @@ Fleet::Engine::Engine(FleetDeps deps, FleetOptions options, FleetOwner owner)
       began_at_(deps.loop.Now()),
       times_(options_.times),
       probe_(deps.metrics),
-      rows_(deps.rows),
+      rows_(deps.loop, deps.rows),
       subnets_(
           deps.loop, deps.provider, [this] { return CallFor(std::nullopt, request_timeout_); },
           [this] {
@@ -44,6 +45,7 @@ void Fleet::Engine::Load(Loaded done) {
       [this](ProviderResult<std::vector<ProviderInstance>> listing) {
         OnFirstListing(std::move(listing));
       });
+  AtStep(Step::kL5);
   listing_->Start();
 }
 
@@ -146,8 +148,10 @@ void Fleet::Engine::BuildTable() {
       Insert(FromRecord(read));
       continue;
     }
-    deps_.log.Error("a record does not read",
-                    {{"instance", read.key.instance_id}, {"error", read.stored.error()}});
+    Raise({.name = "corrupt_record",
+           .detail = fmt::format("the record of {} does not read: {}", read.key.instance_id.text(),
+                                 read.stored.error().message),
+           .tenant = read.key.tenant});
     const auto vm = found.find(read.key.instance_id);
     if (vm == found.end()) continue;
     const Result<GroupKey> group = GroupKey::Parse(vm->second->group);
@@ -158,6 +162,7 @@ void Fleet::Engine::BuildTable() {
     Insert(std::move(corrupt));
   }
   AttachIntents();
+  for (const auto& [id, entry] : entries_) census_.Set(entry->instance);
   const std::size_t expected = ExpectedVms();
   const bool use = listed && fleet::JudgeListing({.complete = true,
                                                   .listed = (*first_listing_)->size(),
@@ -263,7 +268,7 @@ void Fleet::Engine::ReopenCreation(Entry& entry) {
                                           .reason = record.on_demand ? "on-demand" : "scale-up",
                                           .replaces = record.replaces,
                                           .request_id = record.request_id}};
-  JournalChange change = {.intent = instance.create->intent};
+  JournalChange change = {.intent = instance.create->intent, .step = Step::kC2};
   SubmitIntent(entry, &Instance::create, std::move(change),
                [this](Entry& at) { StartCreation(at); });
 }
@@ -286,7 +291,7 @@ void Fleet::Engine::ReopenDrain(Entry& entry) {
                                          .ordered = drain->ordered,
                                          .counted = drain->counted,
                                          .acked_at = drain->acked_at}};
-  JournalChange change = {.intent = instance.drain->intent};
+  JournalChange change = {.intent = instance.drain->intent, .step = Step::kD3};
   SubmitIntent(entry, &Instance::drain, std::move(change), [this](Entry& at) { WriteDrain(at); });
 }
 
@@ -306,13 +311,14 @@ void Fleet::Engine::ReopenDeletion(Entry& entry) {
                                             .ordered = deletion.ordered,
                                             .counted = deletion.counted,
                                             .record_etag = instance.stored->version.text}};
-  JournalChange change = {.intent = instance.deletion->intent};
+  JournalChange change = {.intent = instance.deletion->intent, .step = Step::kX1};
   SubmitIntent(entry, &Instance::deletion, std::move(change),
                [this](Entry& at) { StartDeletion(at); });
 }
 
 // The window of the brake survives leaders: it is in the records.
 void Fleet::Engine::RebuildBrakes() {
+  if (Planted(Plant::kBrakeForgets)) return;
   const fleet::ClockReading clock = Clock();
   std::map<TenantId, std::vector<fleet::BrakeStart>> starts;
   for (const auto& [id, entry] : entries_) {

@@ -1,6 +1,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/fault_point.h"
 #include "server/fleet/engine.h"
 
 namespace nstance {
@@ -50,11 +51,14 @@ void Fleet::Engine::RunLooks() {
           }
         }
       });
+  AtStep(Step::kH7);
   listing_->Start();
 }
 
 void Fleet::Engine::LookSingly(Entry& entry) {
   const InstanceRecord* record = entry.instance.record();
+  const bool ended = !entry.instance.health.stream_open && entry.instance.health.stream_ended_at;
+  AtStep(ended ? Step::kH6 : Step::kH7);
   entry.look = deps_.provider.Get(
       CallFor(entry.instance.tenant, kLookLimit),
       {.instance_id = entry.instance.id,
@@ -81,6 +85,12 @@ void Fleet::Engine::OnLook(const InstanceId& id, const ProviderResult<ProviderIn
 
 void Fleet::Engine::Found(Entry& entry, const ProviderInstance& vm) {
   Instance& instance = entry.instance;
+  // What becomes of a duplicate says nothing about the instance.
+  const InstanceRecord* record = instance.record();
+  if (record != nullptr && !record->provider_instance_id.empty() &&
+      record->provider_instance_id != vm.provider_instance_id) {
+    return;
+  }
   const fleet::ProviderStatus before = instance.looks.status;
   const bool was_looking = instance.looks.in_flight || instance.looks.missing_first.has_value();
   instance.looks.OnFound(fleet::ParseProviderStatus(ProviderStatusName(vm.status)),

@@ -115,12 +115,14 @@ void Fleet::Engine::Measure(metrics::Registry& gauges) const {
     }
   }
   for (const auto& [tenant, brake] : brakes_) {
-    const fleet::BrakeBudget budget = brake.Budget(deps_.loop.Now(), Population(tenant));
+    const fleet::BrakeBudget budget = brake.Budget(deps_.loop.Now(), census_.Population(tenant));
     SetBrake(gauges, tenant, "unordered", budget.unordered);
     SetBrake(gauges, tenant, "ordered", budget.ordered);
   }
   gauges.Gauge(Plain("journal_intents", "Intents that are open."), {})
       .Set(AsMetric(deps_.journal.journal().intents.size()));
+  gauges.Gauge(Plain("history_bytes", "Memory of the events that are kept for people."), {})
+      .Set(AsMetric(events_.totals().bytes));
   gauges.Gauge(Plain("sweep_orphans", "Instances of the last listing that no record knows."), {})
       .Set(AsMetric(orphans_seen_));
   if (swept_at_) {

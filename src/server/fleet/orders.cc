@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "base/fault_point.h"
 #include "base/text.h"
 #include "core/instance_config/merge.h"
 #include "server/fleet/engine.h"
@@ -71,6 +72,7 @@ bool Fleet::Engine::RepeatsOnDemand(const OnDemandRequest& request, CreateDone& 
 }
 
 void Fleet::Engine::CreateOnDemand(OnDemandRequest request, CreateDone done) {
+  AtStep(Step::kC0);
   if (RepeatsOnDemand(request, done)) return;
   if (request.instance_id && Find(*request.instance_id) != nullptr) {
     return done(Fail(AlreadyExists("the instance id is used by something else")));
@@ -80,7 +82,11 @@ void Fleet::Engine::CreateOnDemand(OnDemandRequest request, CreateDone done) {
     return done(Fail(NotFound(fmt::format("there is no group {}", Quote(request.group.text())))));
   }
   const config::Config& config = groups_->config->config;
-  Result<config::GroupLayer> layer = OverlayInstance(config, group->group, request.overlay);
+  const ArchOf arch_of = [this](std::string_view type) {
+    return deps_.types == nullptr ? std::nullopt : deps_.types->Find(type);
+  };
+  Result<config::GroupLayer> layer =
+      OverlayInstance(config, group->group, request.overlay, arch_of);
   if (!layer.has_value()) return done(Fail(std::move(layer).error()));
   Result<MergedInstanceConfig> merged = MergeInstanceConfig(config, *layer);
   if (!merged.has_value()) return done(Fail(std::move(merged).error()));
@@ -93,7 +99,8 @@ void Fleet::Engine::CreateOnDemand(OnDemandRequest request, CreateDone done) {
 
 void Fleet::Engine::OpenOnDemand(OnDemandRequest request, MergedInstanceConfig config,
                                  CreateDone done) {
-  fleet::GroupView view = ViewOf(GroupName{request.tenant, request.group});
+  const fleet::GroupView view = ViewOf(GroupName{request.tenant, request.group});
+  AskAboutSubnets(view);
   const std::optional<std::size_t> subnet = fleet::ChooseSubnet(view.subnets);
   if (!view.subnets.empty() && !subnet) {
     return done(Fail(ResourceExhausted("every subnet of the pool is full")));
@@ -101,6 +108,7 @@ void Fleet::Engine::OpenOnDemand(OnDemandRequest request, MergedInstanceConfig c
   const Timestamp now = deps_.loop.WallNow();
   Puidv7Generator::Entropy entropy{};
   deps_.random.Fill(entropy);
+  AtStep(Step::kC1);
   const InstanceId id =
       request.instance_id ? *request.instance_id : ids_.Next(config.kind, now, entropy);
   Instance instance = {
@@ -116,7 +124,7 @@ void Fleet::Engine::OpenOnDemand(OnDemandRequest request, MergedInstanceConfig c
                                           .epoch = deps_.leader.epoch,
                                           .reason = "on-demand",
                                           .request_id = request.request_id}};
-  JournalChange change = {.intent = instance.create->intent};
+  JournalChange change = {.intent = instance.create->intent, .step = Step::kC2};
   Entry& entry = Insert(std::move(instance));
   entry.overlay = std::move(request.overlay);
   entry.creators.push_back(std::move(done));
@@ -137,8 +145,10 @@ void Fleet::Engine::OpenOnDemand(OnDemandRequest request, MergedInstanceConfig c
                        .t_vis = times_.t_vis,
                        .t_intent = times_.t_intent},
                       CreationMachine::Record::kNone, deps_.loop.Now()));
-  SubmitIntent(entry, &Instance::create, std::move(change),
-               [](Entry& at) { at.creation->Start(); });
+  SubmitIntent(entry, &Instance::create, std::move(change), [this](Entry& at) {
+    NoteIntended(at);
+    at.creation->Start();
+  });
 }
 
 // --- DeleteInstance ------------------------------------------------------------------------------
@@ -201,36 +211,53 @@ void Fleet::Engine::Acknowledge(const DrainAck& ack, std::move_only_function<voi
       (instance.deletion && instance.deletion->durable)) {
     return done({});
   }
-  if (!ack.drain_id.empty() &&
+  if (!ack.drain_id.empty() && !Planted(Plant::kAnyAck) &&
       (!instance.drain || !instance.drain->durable || instance.drain->intent.id != ack.drain_id)) {
     return done(Fail(FailedPrecondition("that drain is not open; it was revoked or replaced")));
   }
-  auto answer = std::make_shared<std::move_only_function<void(Status)>>(std::move(done));
   if (!instance.drain || !instance.drain->durable) {
     // The operator is trusted: what is not draining goes as well.
     return Delete({.tenant = ack.tenant, .instance_id = ack.instance_id},
-                  [answer](Result<std::string> deleted) {
-                    if (!deleted.has_value()) return (*answer)(Fail(std::move(deleted).error()));
-                    (*answer)({});
+                  [done = std::move(done)](Result<std::string> deleted) mutable {
+                    if (!deleted.has_value()) return done(Fail(std::move(deleted).error()));
+                    done({});
                   });
   }
-  if (instance.drain->intent.acked_at) return (*answer)({});
-  Intent intent = instance.drain->intent;
+  if (instance.drain->intent.acked_at) return done({});
+  if (Planted(Plant::kAckInMemory)) {
+    instance.drain->intent.acked_at = deps_.loop.WallNow();
+    MarkDirty(*entry);
+    return done({});
+  }
+  entry->ackers.push_back(std::move(done));
+  if (entry->ackers.size() == 1) WriteAck(*entry);
+}
+
+// One write for all who acknowledge until it is durable: a later one must not move the time.
+void Fleet::Engine::WriteAck(Entry& entry) {
+  Intent intent = entry.instance.drain->intent;
   intent.acked_at = deps_.loop.WallNow();
-  deps_.journal.Submit(
-      {.id = intent.id, .intent = intent, .identity = JournalChange::Identity::kSame},
-      JournalMachine::Urgency::kNow,
-      [this, id = instance.id, acked_at = intent.acked_at,
-       answer](const Result<std::string>& written) {
-        if (!written.has_value()) {
-          return (*answer)(Fail(Unavailable(written.error().message)));
-        }
-        if (Entry* at = Find(id); at != nullptr && at->instance.drain) {
-          at->instance.drain->intent.acked_at = acked_at;
-          MarkDirty(*at);
-        }
-        (*answer)({});
-      });
+  deps_.journal.Submit({.id = intent.id,
+                        .intent = intent,
+                        .identity = JournalChange::Identity::kSame,
+                        .step = Step::kD6},
+                       JournalMachine::Urgency::kNow,
+                       [this, id = entry.instance.id,
+                        acked_at = intent.acked_at](const Result<std::string>& written) {
+                         Entry* at = Find(id);
+                         if (at == nullptr) return;
+                         if (written.has_value() && at->instance.drain) {
+                           at->instance.drain->intent.acked_at = acked_at;
+                         }
+                         MarkDirty(*at);
+                         for (auto& answer : std::exchange(at->ackers, {})) {
+                           if (written.has_value()) {
+                             answer({});
+                           } else {
+                             answer(Fail(Unavailable(written.error().message)));
+                           }
+                         }
+                       });
 }
 
 }  // namespace nstance

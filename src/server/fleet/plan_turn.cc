@@ -1,16 +1,12 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/fault_point.h"
 #include "core/fleet/planner.h"
 #include "server/fleet/engine.h"
+#include "server/fleet/step_budget.h"
 
 namespace nstance {
-namespace {
-
-// Groups and instances that one turn of the loop may look at (LB16): the rest waits for the next.
-constexpr std::size_t kStepsPerTurn = 10'000;
-
-}  // namespace
 
 void Fleet::Engine::SetGroups(GroupsRef groups) {
   const GroupsRef before = std::exchange(groups_, std::move(groups));
@@ -35,34 +31,48 @@ void Fleet::Engine::SetGroups(GroupsRef groups) {
   }
   shared_data_.emplace(options_.server, images_);
   if (read_) BuildTable();
-  if (before != nullptr) {
+  if (before != nullptr && before->config != groups_->config) AtStep(Step::kK7);
+  AtStep(Step::kG6);
+  TakeGroups(before);
+  rows_.WriteGroups(groups_, deps_.loop.WallNow());
+  Schedule();
+  if (before == nullptr) ScheduleSweep(provider_listed_ ? gc_interval_ : Duration::Seconds(1));
+}
+
+// Every group is told of its change, and planned.
+void Fleet::Engine::TakeGroups(const GroupsRef& before) {
+  const auto take = [&](const GroupName& name, const MergedGroup* old, const MergedGroup* group) {
+    group_states_[name].memory.OnChange(old, group);
+    if (before != nullptr && old != group) NoteGroup(name, old, group);
+  };
+  if (before == nullptr) {
+    NoteLeadership();
+  } else {
     for (const auto& [tenant, of_tenant] : before->groups) {
-      for (const auto& [key, group] : of_tenant) {
-        // Only DeleteGroup takes a group out of the dynamic layer.
-        if (groups_->Find(tenant, key) == nullptr) {
-          group_states_[{tenant, key}].removal_ordered = !group->group.is_static;
-        }
+      for (const auto& [key, old] : of_tenant) {
+        if (groups_->Find(tenant, key) == nullptr) take({tenant, key}, old.get(), nullptr);
       }
     }
   }
   for (const auto& [tenant, of_tenant] : groups_->groups) {
     for (const auto& [key, group] : of_tenant) {
-      GroupState& state = group_states_[{tenant, key}];
-      state.removal_ordered = false;
-      const MergedGroup* old = before == nullptr ? nullptr : before->Find(tenant, key);
-      if (old != group.get()) state.backoff.OnChange();
+      take({tenant, key}, before == nullptr ? nullptr : before->Find(tenant, key), group.get());
       dirty_.insert({tenant, key});
     }
   }
   for (const auto& [name, ids] : by_group_) {
     if (!ids.empty()) dirty_.insert(name);
   }
-  rows_.WriteGroups(groups_, deps_.loop.WallNow());
+}
+
+void Fleet::Engine::PauseExpiry(Instant until) {
+  expiry_paused_until_ = until;
+  for (const auto& [group, state] : group_states_) dirty_.insert(group);
   Schedule();
-  if (before == nullptr) ScheduleSweep(provider_listed_ ? gc_interval_ : Duration::Seconds(1));
 }
 
 void Fleet::Engine::MarkDirty(const Entry& entry) {
+  census_.Set(entry.instance);
   MarkDirty(GroupName{entry.instance.tenant, entry.instance.group});
 }
 
@@ -79,13 +89,12 @@ void Fleet::Engine::Schedule() {
 
 void Fleet::Engine::PlanSome() {
   plan_scheduled_ = false;
-  std::size_t steps = 0;
-  while (!dirty_.empty() && steps < kStepsPerTurn) {
-    const GroupName group = *dirty_.begin();
-    dirty_.erase(dirty_.begin());
-    const auto members = by_group_.find(group);
-    steps += 1 + (members == by_group_.end() ? 0 : members->second.size());
-    PlanOne(group);
+  StepBudget budget;
+  while (!dirty_.empty()) {
+    const auto members = by_group_.find(*dirty_.begin());
+    if (!budget.Take(1 + (members == by_group_.end() ? 0 : members->second.size()))) break;
+    const auto node = dirty_.extract(dirty_.begin());
+    PlanOne(node.value());
   }
   if (!dirty_.empty()) Schedule();
   ArmReplan();
@@ -93,14 +102,18 @@ void Fleet::Engine::PlanSome() {
 
 void Fleet::Engine::PlanOne(const GroupName& group) {
   GroupState& state = group_states_[group];
+  (void)BrakeOf(group.first);  // It is shown from the first plan on.
   const Instant now = deps_.loop.Now();
   const Instant begun = Stopwatch();
-  const fleet::GroupView view = ViewOf(group);
+  const fleet::GroupView& view = ScratchView(group);
+  AskAboutSubnets(view);
+  const std::vector<fleet::Hold> before = std::exchange(state.plan.holds, {});
   state.plan = fleet::PlanGroup(view, now);
   state.planned = true;
   state.replan_at = state.plan.replan_at;
-  if (state.plan.registration_proven) state.backoff.OnRegistrationProven();
+  if (state.plan.registration_proven) state.memory.backoff.OnRegistrationProven();
   const fleet::Plan plan = state.plan;
+  NoteHolds(group, before, plan.holds);
   Apply(group, plan);
   RefuseHeldOrders(group, plan);
   AskForRoom(view, plan);
@@ -133,11 +146,14 @@ void Fleet::Engine::ArmReplan() {
   for (const auto& [group, state] : group_states_) {
     if (state.replan_at && (!next || *state.replan_at < *next)) next = state.replan_at;
   }
+  if (next == replan_armed_) return;
+  replan_armed_ = next;
   if (!next) {
     replan_.Cancel();
     return;
   }
   replan_ = deps_.loop.CallAt(*next, [this] {
+    replan_armed_.reset();
     const Instant now = deps_.loop.Now();
     for (auto& [group, state] : group_states_) {
       if (!state.replan_at || *state.replan_at > now) continue;
@@ -149,10 +165,10 @@ void Fleet::Engine::ArmReplan() {
 }
 
 void Fleet::Engine::TellGroup(const GroupName& group) {
-  GroupFigures figures = Figures(group);
+  FillFigures(group, figures_, spare_texts_);
   GroupState& state = group_states_[group];
-  if (figures == state.told) return;
-  state.told = std::move(figures);
+  if (figures_ == state.told) return;
+  state.told = figures_;
   owner_.group_changed(group.first, group.second);
 }
 

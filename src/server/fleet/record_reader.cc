@@ -1,5 +1,6 @@
 #include "server/fleet/record_reader.h"
 
+#include "base/fault_point.h"
 #include "core/object_layout.h"
 
 namespace nstance {
@@ -7,6 +8,7 @@ namespace nstance {
 void RecordReader::Start() { NextPage({}); }
 
 void RecordReader::NextPage(std::string token) {
+  AtStep(Step::kL5);
   page_ = store_.List({.prefix = InstanceRecordPrefix(shard_), .page_token = std::move(token)},
                       [this](Result<ListPage> page) { OnPage(std::move(page)); });
 }
@@ -31,6 +33,7 @@ void RecordReader::Fill() {
     Job job = std::move(jobs_.front());
     jobs_.pop_front();
     const ObjectKey key = job.key;
+    AtStep(Step::kL5);
     calls_[key] = store_.Get(key, [this, job = std::move(job)](Result<Object> object) mutable {
       OnObject(std::move(job), std::move(object));
     });

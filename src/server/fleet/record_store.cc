@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "base/check.h"
+#include "base/fault_point.h"
 #include "base/text.h"
 
 namespace nstance {
@@ -35,16 +36,16 @@ void RecordStore::Forget(const InstanceId& id) {
   lanes_.erase(at);
 }
 
-void RecordStore::Create(InstanceRecord record, Persist persist, Done done) {
+void RecordStore::Create(InstanceRecord record, Manner manner, Done done) {
   Lane& lane = LaneOf({.tenant = record.tenant, .instance_id = record.instance_id});
   Push(lane, {.create = std::move(record),
               .edit = {},
-              .persist = persist,
+              .manner = manner,
               .done = std::move(done),
               .write_id = {}});
 }
 
-void RecordStore::Update(const InstanceId& id, Persist persist, Edit edit, Done done) {
+void RecordStore::Update(const InstanceId& id, Manner manner, Edit edit, Done done) {
   const auto at = lanes_.find(id);
   if (at == lanes_.end()) {
     // Told in a later turn, as every answer.
@@ -54,7 +55,7 @@ void RecordStore::Update(const InstanceId& id, Persist persist, Edit edit, Done 
   }
   Push(*at->second, {.create = {},
                      .edit = std::move(edit),
-                     .persist = persist,
+                     .manner = manner,
                      .done = std::move(done),
                      .write_id = {}});
 }
@@ -136,6 +137,7 @@ void RecordStore::Write(Lane& lane, InstanceRecord record) {
       SettledPut::Request{.put = std::move(put),
                           .deadline = deps_.loop.Now() + options_.settle_limit},
       [this, &lane](Result<ObjectVersion> version) { OnWritten(lane, std::move(version)); });
+  AtStep(job.manner.step);
   lane.put->Start();
 }
 
@@ -176,12 +178,16 @@ void RecordStore::OnRead(Lane& lane, Result<Object> object) {
   }
   Result<InstanceRecord> record = DecodeInstanceRecord(object->bytes, lane.key);
   if (!record.has_value()) return Finish(lane, Fail(std::move(record).error()));
-  if (record->epoch > deps_.leader.epoch) {
+  if (record->epoch > deps_.leader.epoch && !Planted(Plant::kDropsEpochCheck)) {
     Error why =
         Aborted(fmt::format("the record of {} carries epoch {}, ours is {}",
                             lane.key.instance_id.text(), record->epoch, deps_.leader.epoch));
     deps_.leader.step_down(why);
     return Finish(lane, Fail(Unavailable("this server no longer leads")));
+  }
+  if (lane.stored && Planted(Plant::kForcesRecord)) {
+    lane.stored->version = std::move(object->version);
+    return Run(lane);
   }
   Take(lane, {.record = std::move(record).value(), .version = std::move(object->version)});
   Run(lane);
@@ -193,7 +199,7 @@ void RecordStore::Take(Lane& lane, StoredRecord stored) {
 }
 
 void RecordStore::Again(Lane& lane, const Error& error) {
-  if (lane.jobs.front().persist == Persist::kOnce) return Finish(lane, Fail(error));
+  if (lane.jobs.front().manner.persist == Persist::kOnce) return Finish(lane, Fail(error));
   lane.call = deps_.loop.CallAfter(lane.back_off.Next(deps_.jitter), [this, &lane] { Run(lane); });
 }
 

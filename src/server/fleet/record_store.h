@@ -1,8 +1,8 @@
 // RecordStore: writes the records of instances, each by compare-and-swap, one write per record at a
 // time, in the order asked.
 //
-//   records.Create(record, Persist::kUntilDone, done);
-//   records.Update(id, Persist::kOnce,
+//   records.Create(record, {.persist = Persist::kUntilDone}, done);
+//   records.Update(id, {.persist = Persist::kOnce},
 //                  [=](InstanceRecord& r) -> Status { r.provider_instance_id = vm; return {}; },
 //                  done);
 //
@@ -34,16 +34,17 @@
 #include <optional>
 #include <string>
 
+#include "base/fault_point.h"
 #include "base/prng.h"
 #include "base/result.h"
+#include "core/back_off.h"
 #include "core/instance_record.h"
 #include "core/object_layout.h"
 #include "ports/loop.h"
 #include "ports/object_store.h"
 #include "ports/secure_random.h"
-#include "server/back_off.h"
 #include "server/fleet/instance.h"
-#include "server/leader_scope.h"
+#include "storage/leader_scope.h"
 #include "storage/settled_put.h"
 
 namespace nstance {
@@ -62,6 +63,10 @@ class RecordStore final {
     Duration settle_limit = Duration::Seconds(6);
   };
   enum class Persist : std::uint8_t { kOnce, kUntilDone };
+  struct Manner {
+    Persist persist = Persist::kOnce;
+    Step step = Step::kNone;  // What the simulator knows the write as.
+  };
   using Edit = std::move_only_function<Status(InstanceRecord&)>;
   using Done = std::move_only_function<void(Result<StoredRecord>)>;
   // Every record that was written or read again, before the one who asked is answered.
@@ -78,15 +83,15 @@ class RecordStore final {
   void Forget(const InstanceId& id);
 
   // Create-only. kAlreadyExists: there is one, and it is not this one.
-  void Create(InstanceRecord record, Persist persist, Done done);
+  void Create(InstanceRecord record, Manner manner, Done done);
   // kNotFound: no such record.
-  void Update(const InstanceId& id, Persist persist, Edit edit, Done done);
+  void Update(const InstanceId& id, Manner manner, Edit edit, Done done);
 
  private:
   struct Job {
     std::optional<InstanceRecord> create;
     Edit edit;
-    Persist persist = Persist::kOnce;
+    Manner manner = {};
     Done done;
     int conflicts = 0;
     std::string write_id;  // Of the last try, to know it again.

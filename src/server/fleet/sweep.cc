@@ -2,6 +2,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/fault_point.h"
 #include "server/fleet/engine.h"
 
 namespace nstance {
@@ -19,6 +20,7 @@ void Fleet::Engine::ScheduleSweep(Duration after) {
 }
 
 void Fleet::Engine::Sweep() {
+  TakeCensus();
   const Instant begun_at = deps_.loop.Now();
   listing_ = std::make_unique<ProviderListing>(
       deps_.provider, [this] { return CallFor(std::nullopt, request_timeout_); },
@@ -55,6 +57,10 @@ void Fleet::Engine::OnListing(ProviderResult<std::vector<ProviderInstance>> list
                     {{"expected", ExpectedVms()}});
     for (auto& [id, entry] : entries_) {
       if (entry->instance.live() && entry->instance.vm_since) Look(*entry);
+      if (!Planted(Plant::kBelievesEmptyListing)) continue;
+      entry->instance.looks.missing_first = begun_at - times_.t_vis;
+      entry->instance.looks.missing_last = begun_at;
+      MarkDirty(*entry);
     }
   }
   RemoveOldRecords();
@@ -63,12 +69,22 @@ void Fleet::Engine::OnListing(ProviderResult<std::vector<ProviderInstance>> list
 
 void Fleet::Engine::TakeListing(const std::vector<ProviderInstance>& listing, Instant begun_at) {
   const bool first = !std::exchange(provider_listed_, true);
+  std::erase_if(duplicates_, [&](const auto& at) {
+    return std::ranges::none_of(
+        listing, [&](const ProviderInstance& vm) { return vm.provider_instance_id == at.first; });
+  });
   std::set<InstanceId> seen;
   std::vector<const ProviderInstance*> unknown;
   for (const ProviderInstance& vm : listing) {
     Entry* entry = vm.instance_id ? Find(*vm.instance_id) : nullptr;
     if (entry == nullptr) {
       unknown.push_back(&vm);
+      continue;
+    }
+    const InstanceRecord* record = entry->instance.record();
+    if (entry->instance.live() && record != nullptr && !record->provider_instance_id.empty() &&
+        record->provider_instance_id != vm.provider_instance_id) {
+      DeleteDuplicate(*entry, vm, begun_at);
       continue;
     }
     seen.insert(*vm.instance_id);
@@ -124,7 +140,7 @@ void Fleet::Engine::DeleteOrphan(const fleet::OrphanFinding& orphan) {
   if (!orphan.instance_id || Find(*orphan.instance_id) != nullptr) return;
   fleet::TenantBrake& brake = BrakeOf(orphan.tenant);
   const Instant now = deps_.loop.Now();
-  if (brake.Budget(now, Population(orphan.tenant)).unordered.free <= 0) return;
+  if (brake.Budget(now, census_.Population(orphan.tenant)).unordered.free <= 0) return;
   const Result<GroupKey> group = GroupKey::Parse("orphan");
   Entry& entry =
       Insert({.id = *orphan.instance_id, .tenant = orphan.tenant, .group = group.value()});
@@ -143,6 +159,7 @@ void Fleet::Engine::DeleteOrphan(const fleet::OrphanFinding& orphan) {
 // A VM that the provider made after its creation was given up, or that outlived its deletion: seen
 // in two listings T_vis apart, it is deleted again.
 void Fleet::Engine::DeleteLate(Entry& entry, const ProviderInstance& vm, Instant begun_at) {
+  if (Planted(Plant::kLateCreationStays)) return;
   if (vm.status == ProviderStatus::kDeleted || entry.deletion != nullptr ||
       entry.instance.deletion) {
     return;
@@ -159,6 +176,33 @@ void Fleet::Engine::DeleteLate(Entry& entry, const ProviderInstance& vm, Instant
                  .priority = 3,
                  .instance = entry.instance.id},
                 Brake::kFree);
+}
+
+// The provider made two VMs for one creation. The record names the one that is kept; the other,
+// seen in two listings T_vis apart, is deleted by its own id. What the record says is durable, so
+// the deletion needs no intent: whoever leads next finds the same.
+void Fleet::Engine::DeleteDuplicate(const Entry& entry, const ProviderInstance& vm,
+                                    Instant begun_at) {
+  if (vm.status == ProviderStatus::kDeleted || vm.status == ProviderStatus::kDeleting) return;
+  const auto [at, fresh] = duplicates_.try_emplace(vm.provider_instance_id);
+  if (fresh) {
+    at->second.since = begun_at;
+    Raise({.name = "duplicate_vm",
+           .detail = "it has a second VM, " + at->first,
+           .tenant = entry.instance.tenant,
+           .instance_id = entry.instance.id});
+    return;
+  }
+  if (begun_at - at->second.since < times_.t_vis || !MayStart(options_.send_timeout)) return;
+  deps_.log.Warning("a duplicate is deleted",
+                    {{"instance", entry.instance.id}, {"provider_id", vm.provider_instance_id}});
+  at->second.call = deps_.provider.Delete(
+      CallFor(entry.instance.tenant, request_timeout_),
+      {.instance_id = entry.instance.id, .provider_instance_id = vm.provider_instance_id},
+      [this](const ProviderResult<ProviderDeleted>& answer) {
+        if (answer.has_value()) return;  // The next sweep tries again.
+        deps_.log.Warning("a duplicate cannot be deleted", {{"error", answer.error().error}});
+      });
 }
 
 void Fleet::Engine::RemoveOldRecords() {

@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/fault_point.h"
 #include "base/text.h"
 #include "crypto/ed25519.h"
 #include "server/fleet/engine.h"
@@ -25,6 +26,45 @@ bool IsOver(InstancePhase phase) {
          phase == InstancePhase::kFailed;
 }
 
+// What the simulator knows the change of cache and streams as that follows a record's.
+Step StepAfter(InstancePhase before, InstancePhase after) {
+  if (before == after) return Step::kNone;
+  if (after == InstancePhase::kProvisioned || after == InstancePhase::kFailed) return Step::kC6;
+  if (IsOver(after)) return Step::kX6;
+  const bool joined = after == InstancePhase::kRegistered && before != InstancePhase::kDraining;
+  return joined ? Step::kR8 : Step::kNone;
+}
+
+// Fills a list that has been used before, in place. What is left over goes to `spare`, and comes
+// from there when there is not enough: texts keep their memory.
+class TextList {
+ public:
+  TextList(std::vector<std::string>& list, std::vector<std::string>& spare)
+      : list_(list), spare_(spare) {}
+  TextList(const TextList&) = delete;
+  TextList& operator=(const TextList&) = delete;
+  ~TextList() {
+    while (list_.size() > used_) {
+      spare_.push_back(std::move(list_.back()));
+      list_.pop_back();
+    }
+    std::ranges::sort(list_);
+  }
+  void Add(const std::string& text) {
+    if (used_ == list_.size() && spare_.empty()) list_.emplace_back();
+    if (used_ == list_.size()) {
+      list_.push_back(std::move(spare_.back()));
+      spare_.pop_back();
+    }
+    list_[used_++] = text;
+  }
+
+ private:
+  std::vector<std::string>& list_;
+  std::vector<std::string>& spare_;
+  std::size_t used_ = 0;
+};
+
 }  // namespace
 
 Fleet::Engine::Entry* Fleet::Engine::Find(const InstanceId& id) {
@@ -45,6 +85,7 @@ Fleet::Engine::Entry& Fleet::Engine::Insert(Instance instance) {
       entries_.emplace(id, std::make_unique<Entry>(Entry{.instance = std::move(instance)}));
   CHECK(inserted, "{} is in the table already", id.text());
   IndexKey(at->second->instance);
+  census_.Set(at->second->instance);
   return *at->second;
 }
 
@@ -52,11 +93,22 @@ void Fleet::Engine::Erase(const InstanceId& id) {
   const auto at = entries_.find(id);
   if (at == entries_.end()) return;
   const Instance& instance = at->second->instance;
-  rows_.Erase(id);
+  rows_.Erase(instance);
   by_tenant_[instance.tenant].erase(id);
   by_group_[{instance.tenant, instance.group}].erase(id);
   std::erase_if(by_key_, [&](const auto& key) { return key.second == id; });
+  census_.Remove(id);
   entries_.erase(at);
+}
+
+// Counts everybody; what was kept before must have been the same.
+void Fleet::Engine::TakeCensus() {
+  Census counted;
+  for (const auto& [id, entry] : entries_) counted.Set(entry->instance);
+  if (counted != census_) {
+    deps_.log.Error("the counts of the table were wrong and are mended");
+  }
+  census_ = std::move(counted);
 }
 
 void Fleet::Engine::IndexKey(const Instance& instance) {
@@ -98,11 +150,14 @@ void Fleet::Engine::OnRecordChanged(const StoredRecord& stored) {
     if (!instance.vm_since) instance.vm_since = now;
   }
   if (record.public_key_pem != key_before) IndexKey(instance);
+  AtStep(StepAfter(before, record.phase));
   rows_.Write(instance);
+  NotePhase(*entry, before);
   MarkDirty(*entry);
   // A creation that a former leader began: its repeat waits for the record.
   AnswerCreators(*entry,
                  WasBuried(record) ? Fail(Unavailable("the creation was cancelled")) : Status());
+  if (IsOver(record.phase) && Planted(Plant::kDeletedKeepsStream)) return;
   if (IsOver(record.phase) && !IsOver(before)) {
     owner_.identity_ended(instance.id, PermissionDenied("the instance is being deleted"));
   } else if (record.blocked && !was_blocked) {
@@ -119,8 +174,21 @@ fleet::HealthJudgement Fleet::Engine::HealthOf(const Instance& instance) const {
 
 GroupFigures Fleet::Engine::Figures(const GroupName& group) const {
   GroupFigures out;
+  std::vector<std::string> none;
+  FillFigures(group, out, none);
+  return out;
+}
+
+void Fleet::Engine::FillFigures(const GroupName& group, GroupFigures& out,
+                                std::vector<std::string>& spare) const {
+  TextList instance_ids(out.instance_ids, spare);
+  TextList provider_ids(out.provider_ids, spare);
+  out.actual_size = 0;
+  out.draining = 0;
+  out.creating = 0;
+  out.ready = 0;
   const auto at = by_group_.find(group);
-  if (at == by_group_.end()) return out;
+  if (at == by_group_.end()) return;
   for (const InstanceId& id : at->second) {
     const Instance& instance = entries_.at(id)->instance;
     const InstanceRecord* record = instance.record();
@@ -129,10 +197,10 @@ GroupFigures Fleet::Engine::Figures(const GroupName& group) const {
         phase == InstancePhase::kFailed || phase == InstancePhase::kDeleting) {
       continue;
     }
-    out.instance_ids.push_back(id.text());
+    instance_ids.Add(id.text());
     if (record != nullptr && !record->provider_instance_id.empty()) {
       ++out.actual_size;
-      out.provider_ids.push_back(record->provider_instance_id);
+      provider_ids.Add(record->provider_instance_id);
     }
     if (phase == InstancePhase::kDraining) {
       ++out.draining;
@@ -142,8 +210,6 @@ GroupFigures Fleet::Engine::Figures(const GroupName& group) const {
       ++out.ready;
     }
   }
-  std::ranges::sort(out.provider_ids);
-  return out;
 }
 
 const fleet::Plan* Fleet::Engine::LastPlan(const GroupName& group) const {
@@ -183,7 +249,8 @@ bool Fleet::Engine::Drifted(const Instance& instance) const {
 
 // --- Telling -------------------------------------------------------------------------------------
 
-void Fleet::Engine::TellError(const Entry& entry, const std::string& text) {
+void Fleet::Engine::TellError(Entry& entry, const std::string& text) {
+  NoteError(entry, text);
   deps_.log.Warning("instance", {{"instance", entry.instance.id},
                                  {"tenant", entry.instance.tenant},
                                  {"group", entry.instance.group},
@@ -210,6 +277,7 @@ void Fleet::Engine::TellDeleted(const Instance& instance) {
       event.delete_at = record->drain->delete_at;
     }
   }
+  AtStep(Step::kX7);
   owner_.instance_event(event);
 }
 

@@ -7,12 +7,15 @@
 #include <fmt/format.h>
 
 #include "base/check.h"
+#include "base/fault_point.h"
 #include "server/cancellable.h"
+#include "server/inactive_features.h"
 
 namespace nstance {
 namespace {
 
 constexpr Duration kBindRetry = Duration::Milliseconds(200);
+constexpr Duration kNetworkRepeat = Duration::Minutes(2);
 constexpr Duration kNetworkRetry = Duration::Seconds(1);
 constexpr std::array kPorts = {RpcPort::kRegistration, RpcPort::kAgent, RpcPort::kOperator};
 
@@ -34,7 +37,9 @@ ShardLeader::ShardLeader(Deps deps, Options options, Owner owner)
       owner_(std::move(owner)),
       facts_(options_.facts) {
   scope_.store_timeout = options_.store_timeout;
+  scope_.store_now = deps_.store_now;
   scope_.may_start = [this](Duration bound) {
+    if (Planted(Plant::kSkipsBudget)) return state_ != State::kOver;
     return state_ != State::kOver && owner_.may_start(bound);
   };
   scope_.seq = [this] { return journal_->journal().seq; };
@@ -53,6 +58,7 @@ void ShardLeader::Drop() {
   context_.reset();
   issuer_.reset();
   groups_.reset();
+  types_.reset();
   journal_.reset();
 }
 
@@ -83,6 +89,7 @@ void ShardLeader::FailWith(Error error) {
 
 void ShardLeader::Start() {
   state_ = State::kLooking;
+  AtStep(Step::kL4);
   call_ = deps_.store.Head(Key(fmt::format("journal/{}.json", options_.shard.text())),
                            [this](const Result<ObjectHead>& head) { OnJournalHead(head); });
 }
@@ -140,6 +147,7 @@ void ShardLeader::TookOver(std::int64_t epoch) {
                                                                         .metrics = &deps_.metrics},
                                                 CertificateIssuer::Options{.shard = options_.shard},
                                                 options_.identity);
+  types_ = std::make_unique<TypeArchs>(deps_.loop, deps_.provider, epoch);
   groups_ = std::make_unique<GroupSource>(
       GroupSource::Deps{.loop = deps_.loop,
                         .store = deps_.store,
@@ -149,7 +157,8 @@ void ShardLeader::TookOver(std::int64_t epoch) {
                         .log = deps_.log.For("groups")},
       GroupSource::Options{.key = Key(fmt::format("groups/{}.jsonc", options_.shard.text())),
                            .epoch = epoch,
-                           .store_timeout = options_.store_timeout},
+                           .store_timeout = options_.store_timeout,
+                           .arch_of = [this](std::string_view type) { return types_->Find(type); }},
       GroupSource::Owner{
           .took_over =
               [this] {
@@ -194,12 +203,17 @@ void ShardLeader::AssignNetwork() {
     deps_.log.Warning("the leader's network cannot be assigned", {{"error", why}});
     network_ = deps_.loop.CallAfter(kNetworkRetry, [this] { AssignNetwork(); });
   };
-  if (!scope_.may_start({})) return again(Unavailable("the lease is about to end"));
+  if (!scope_.may_start(options_.send_timeout)) {
+    return again(Unavailable("the lease is about to end"));
+  }
+  AtStep(Step::kL4);
   network_ = deps_.provider.AssignLeaderNetwork(
       {.epoch = scope_.epoch, .deadline = deps_.loop.Now() + options_.request_timeout},
       *options_.network, [this, again](const ProviderResult<void>& assigned) {
         if (!assigned.has_value()) return again(assigned.error().error);
         network_ready_ = true;
+        // A request of an older leader may arrive late and take the address away again.
+        network_ = deps_.loop.CallAfter(kNetworkRepeat, [this] { AssignNetwork(); });
         MaybeOpen();
       });
 }
@@ -217,12 +231,14 @@ void ShardLeader::MakeFleet() {
                 .log = deps_.log.For("fleet"),
                 .leader = scope_,
                 .rows = deps_.rows,
-                .stopwatch = deps_.stopwatch},
+                .stopwatch = deps_.stopwatch,
+                .types = types_.get()},
       FleetOptions{.cluster = options_.cluster,
                    .shard = options_.shard,
                    .server = facts_,
                    .token_key = options_.identity->nonce_key,
-                   .times = options_.times},
+                   .times = options_.times,
+                   .send_timeout = options_.send_timeout},
       FleetOwner{.instance_event =
                      [this](const api::InstanceEvent& event) {
                        if (services_ != nullptr) services_->watches().OnInstanceEvent(event);
@@ -236,6 +252,12 @@ void ShardLeader::MakeFleet() {
                        if (services_ != nullptr)
                          services_->watches().OnError(tenant, std::move(event));
                      },
+                 .event =
+                     [this](const TenantId& tenant, const EventRef& event) {
+                       if (services_ != nullptr) services_->watches().OnEvent(tenant, event);
+                     },
+                 .alarm = [this](std::string_view alarm,
+                                 const std::string& detail) { owner_.alarm(alarm, detail); },
                  .identity_ended = [this](const InstanceId& id,
                                           const Error& why) { CloseIdentity(id, why); },
                  .may_revoke_drains =
@@ -243,6 +265,7 @@ void ShardLeader::MakeFleet() {
                        return services_ == nullptr ||
                               services_->watches().AllUnderstandCancel(tenant);
                      }});
+  if (expiry_paused_until_) fleet_->PauseExpiry(*expiry_paused_until_);
   fleet_->Load([this](const Status& loaded) {
     if (!loaded.has_value()) return FailWith(loaded.error());
     fleet_ready_ = true;
@@ -271,6 +294,7 @@ void ShardLeader::OpenNext() {
       std::ranges::find_if(kPorts, [this](RpcPort port) { return !open_.contains(port); });
   if (next == kPorts.end()) return Act();
   const RpcPort port = *next;
+  AtStep(Step::kL6);
   call_ =
       deps_.rpc.Open({.port = port,
                       .bind = options_.bind.at(port),
@@ -317,9 +341,15 @@ void ShardLeader::Act() {
   owner_.acting(open_);
 }
 
+void ShardLeader::PauseExpiry(Instant until) {
+  expiry_paused_until_ = until;
+  if (fleet_ != nullptr) fleet_->PauseExpiry(until);
+}
+
 void ShardLeader::OnPublished(const GroupsRef& groups) {
   const GroupsRef before = std::exchange(published_, groups);
   fleet_->SetGroups(groups);
+  WarnOfGroups(before);
   if (before != nullptr) {
     const auto& tenants = groups->config->config.tenants;
     for (const auto& [tenant, unused] : before->config->config.tenants) {
@@ -328,6 +358,21 @@ void ShardLeader::OnPublished(const GroupsRef& groups) {
     }
   }
   if (services_ != nullptr) services_->watches().OnGroupsPublished(before, groups);
+}
+
+// What operators ask of groups and this build does not do, with their change and, as for the file's
+// own groups, with every other configuration.
+void ShardLeader::WarnOfGroups(const GroupsRef& before) const {
+  const bool same_config = before != nullptr && before->config == published_->config;
+  for (const auto& [tenant, groups] : published_->groups) {
+    for (const auto& [key, group] : groups) {
+      if (!group->has_dynamic_layer) continue;
+      if (same_config && before->Find(tenant, key) == group.get()) continue;
+      for (const std::string& line : InactiveFeatures(tenant, key, group->group.layer)) {
+        deps_.log.Warning("group", {{"warning", line}});
+      }
+    }
+  }
 }
 
 void ShardLeader::MakeServices() {
@@ -342,14 +387,14 @@ void ShardLeader::MakeServices() {
                      .leader = scope_,
                      .fleet = *fleet_,
                      .groups = *groups_,
+                     .types = *types_,
                      .config = deps_.config,
                      .denied = deps_.denied,
                      .issuer = *issuer_,
                      .identity = options_.identity,
                      .cluster = options_.cluster,
                      .shard = options_.shard,
-                     .alarm = [this](std::string_view alarm,
-                                     const std::string& detail) { owner_.alarm(alarm, detail); },
+                     .alarm = [this](const Alarm& alarm) { fleet_->Raise(alarm); },
                      .metrics = &deps_.metrics,
                      .rows = deps_.rows,
                      .other_calls = deps_.other_calls ? deps_.other_calls() : OtherCalls()});
@@ -385,17 +430,19 @@ void ShardLeader::OnDenied(const std::vector<DenyEntry>& entries) {
 // --- The end -------------------------------------------------------------------------------------
 
 void ShardLeader::StepDown(Instant deadline, Task done) {
+  AtStep(Step::kL8);
   state_ = State::kOver;
   failing_.Cancel();
   deps_.config.StopComparing();
-  Drop();  // Every open call ends with UNAVAILABLE.
+  const bool stays = Planted(Plant::kKeepsListenersOpen);
+  if (!stays) Drop();  // Every open call ends with UNAVAILABLE.
   auto left = std::make_shared<std::size_t>(kPorts.size());
   auto tell = std::make_shared<Task>(std::move(done));
   const auto one_less = [left, tell] {
     if (--*left == 0) (*tell)();
   };
   // Only while the lease is ours: else the address may be the next leader's already.
-  if (options_.network && network_ready_ && owner_.may_start({}) &&
+  if (options_.network && network_ready_ && owner_.may_start(options_.send_timeout) &&
       deps_.provider.capabilities().leader_network) {
     ++*left;
     closing_.push_back(deps_.provider.ReleaseLeaderNetwork(
@@ -403,7 +450,7 @@ void ShardLeader::StepDown(Instant deadline, Task done) {
         [one_less](const ProviderResult<void>&) { one_less(); }));
   }
   for (const RpcPort port : kPorts) {
-    closing_.push_back(deps_.rpc.Close(port, deadline, one_less));
+    closing_.push_back(deps_.rpc.Close(port, stays ? Instant::Never() : deadline, one_less));
   }
 }
 

@@ -37,6 +37,7 @@
 #include "base/log.h"
 #include "base/metrics.h"
 #include "base/prng.h"
+#include "core/cluster_keys_machine.h"
 #include "ports/cache.h"
 #include "ports/cache_folder.h"
 #include "ports/http.h"
@@ -45,16 +46,16 @@
 #include "ports/provider.h"
 #include "ports/rpc.h"
 #include "ports/secure_random.h"
-#include "server/cluster_keys_machine.h"
 #include "server/config_source.h"
 #include "server/deny_watch.h"
 #include "server/fleet/fleet.h"
 #include "server/fleet/record_reader.h"
 #include "server/group_source.h"
-#include "server/leader_scope.h"
-#include "server/services/certificate_issuer.h"
 #include "server/services/services.h"
+#include "server/type_archs.h"
+#include "storage/certificate_issuer.h"
 #include "storage/journal_writer.h"
+#include "storage/leader_scope.h"
 
 namespace nstance {
 
@@ -77,6 +78,8 @@ class ShardLeader final {
     DenyWatch& denied;
     Cache* rows = nullptr;                    // FleetDeps::rows.
     std::function<Instant()> stopwatch = {};  // FleetDeps::stopwatch.
+    // The present by the store's clock; empty: not known (LeaderScope::store_now).
+    std::function<std::optional<Timestamp>()> store_now = [] { return std::nullopt; };
     // Made for one leadership and dropped with it: server reflection.
     std::function<OtherCalls()> other_calls = {};
   };
@@ -92,6 +95,8 @@ class ShardLeader final {
     std::map<RpcPort, RpcAddress> advertise;
     fleet::FleetTimes times = {};
     Duration store_timeout = Duration::Seconds(3);
+    // The longest that sending a request to the provider takes (core/lease.h SendTimeout).
+    Duration send_timeout = Duration::Seconds(2);
     // Assigned to this machine before the listeners are opened.
     std::optional<config::LeaderNetwork> network = std::nullopt;
     Duration request_timeout = Duration::Seconds(30);
@@ -114,6 +119,9 @@ class ShardLeader final {
   // Ends every call with UNAVAILABLE, closes the listeners and stops all effects. `done` runs when
   // the last connection is gone or at `deadline`.
   void StepDown(Instant deadline, Task done);
+  // The wall clock has jumped: nothing is destroyed for its age before `until`. May be called
+  // before Start().
+  void PauseExpiry(Instant until);
   // Entries of the deny list that are new: their connections are closed.
   void OnDenied(const std::vector<DenyEntry>& entries);
   // Gauges of this moment.
@@ -134,6 +142,7 @@ class ShardLeader final {
   void AssignNetwork();
   void MaybeOpen();
   void OnPublished(const GroupsRef& groups);
+  void WarnOfGroups(const GroupsRef& before) const;
   void OpenNext();
   void OnOpened(RpcPort port, const Result<RpcAddress>& address);
   void Act();
@@ -152,6 +161,7 @@ class ShardLeader final {
 
   std::unique_ptr<RecordReader> evidence_;
   std::unique_ptr<JournalWriter> journal_;
+  std::unique_ptr<TypeArchs> types_;
   std::unique_ptr<GroupSource> groups_;
   std::unique_ptr<CertificateIssuer> issuer_;
   std::unique_ptr<Fleet> fleet_;
@@ -162,6 +172,7 @@ class ShardLeader final {
   bool config_ready_ = false;
   bool fleet_ready_ = false;
   bool network_ready_ = false;
+  std::optional<Instant> expiry_paused_until_ = std::nullopt;
   std::map<RpcPort, RpcAddress> open_;
   Pending call_;
   Pending retry_;

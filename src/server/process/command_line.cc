@@ -24,7 +24,10 @@ usage: nstance-server --id ID --shard SHARD --storage file|s3|gcs --bucket BUCKE
   --shard SHARD           shard that it serves; its configuration is config/SHARD.jsonc in the bucket
   --storage KIND          file: BUCKET is a folder; s3, gcs: a bucket
   --bucket BUCKET         where everything durable lives; all servers of a cluster share it
-  --prefix PREFIX         what all keys in the bucket begin with (none)
+  --prefix PREFIX         what all keys in the bucket begin with (none); with layout nstance-v2
+                          those of the shard (shard/SHARD/)
+  --layout LAYOUT         seed: the names of this program; nstance-v2: those of the Go servers;
+                          auto (default): seed, unless only shard/SHARD/config.jsonc is there
   --cachedir DIR          last good configuration and cache (./cache); may be deleted at any time
   --bind NAME=ADDR        listen here: health, registration, operator, agent; e.g. health=127.0.0.1:0
   --advertise NAME=ADDR   what agents and operators are told; default: what is bound
@@ -166,7 +169,7 @@ class Parser {
 
   [[nodiscard]] static bool IsOther(std::string_view flag) {
     return flag == "--bind" || flag == "--advertise" || flag == "--advertise-host" ||
-           flag == "--io-threads" || flag == "--log-format";
+           flag == "--io-threads" || flag == "--log-format" || flag == "--layout";
   }
 
   [[nodiscard]] Status TakeOther(std::string_view flag, const std::string& value) {
@@ -176,6 +179,7 @@ class Parser {
       line_.advertise_host = value;
       return {};
     }
+    if (flag == "--layout") return TakeLayout(value);
     if (flag == "--log-format") {
       if (value != "json" && value != "text") {
         return Fail(InvalidArgument("--log-format: json or text"));
@@ -188,6 +192,19 @@ class Parser {
     if (error != std::errc() || end != value.data() + value.size() || line_.io_threads < 1 ||
         line_.io_threads > 64) {
       return Fail(InvalidArgument("--io-threads: 1 to 64"));
+    }
+    return {};
+  }
+
+  [[nodiscard]] Status TakeLayout(std::string_view value) {
+    if (value == "auto") {
+      line_.layout = LayoutChoice::kAuto;
+    } else if (value == "seed") {
+      line_.layout = LayoutChoice::kSeed;
+    } else if (value == "nstance-v2") {
+      line_.layout = LayoutChoice::kNstanceV2;
+    } else {
+      return Fail(InvalidArgument("--layout: auto, seed or nstance-v2"));
     }
     return {};
   }

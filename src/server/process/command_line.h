@@ -12,12 +12,20 @@
 
 namespace nstance {
 
+// What names objects have in the bucket (formats.md, appendix A).
+enum class LayoutChoice : std::uint8_t {
+  kAuto,  // kSeed, unless only a configuration of nstance-v2 is there.
+  kSeed,
+  kNstanceV2,
+};
+
 struct ServerCommandLine {
   std::string id = {};
   std::string shard = {};
   std::string storage = {};  // "file", "s3", "gcs".
   std::string bucket = {};
   std::string prefix = {};
+  LayoutChoice layout = LayoutChoice::kAuto;
   std::string cachedir = "./cache";
   std::optional<std::string> advertise_host = std::nullopt;
   config::Advertise bind = {};

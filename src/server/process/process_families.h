@@ -9,5 +9,7 @@ namespace nstance {
 [[nodiscard]] const metrics::Family& LeaderChangesTotal();
 [[nodiscard]] const metrics::Family& TakeOverSeconds();
 [[nodiscard]] const metrics::Family& LoopLagSeconds();
+// Observed by whoever owns the loop.
+[[nodiscard]] const metrics::Family& LoopTurnSeconds();
 
 }  // namespace nstance

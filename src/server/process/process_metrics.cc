@@ -2,6 +2,9 @@
 // when somebody asks, so that nothing stays on the page that is no more.
 #include <array>
 #include <string_view>
+#include <utility>
+
+#include <fmt/format.h>
 
 #include "base/metric_families.h"
 #include "base/version.h"
@@ -18,6 +21,7 @@ using metrics::Family;
 using metrics::Kind;
 
 constexpr Duration kLagInterval = Duration::Seconds(1);
+constexpr Duration kWallJump = Duration::Seconds(60);
 
 Family Named(std::string_view name, std::string_view help,
              std::vector<std::string_view> labels = {}) {
@@ -83,6 +87,14 @@ const Family& TakeOverSeconds() {
   return kFamily;
 }
 
+const Family& LoopTurnSeconds() {
+  static const Family kFamily = {.name = "loop_turn_seconds",
+                                 .help = "How long the loop works before it looks again.",
+                                 .labels = {},
+                                 .buckets = {0.000'1, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5}};
+  return kFamily;
+}
+
 const Family& LoopLagSeconds() {
   static const Family kFamily = {.name = "loop_lag_seconds",
                                  .help = "How late a timer of the loop fires.",
@@ -95,6 +107,24 @@ void ServerProcess::WatchLag(Instant due) {
   deps_.metrics.Histogram(LoopLagSeconds(), {}).Observe(InSeconds(deps_.loop.Now() - due));
   const Instant next = deps_.loop.Now() + kLagInterval;
   lag_ = deps_.loop.CallAt(next, [this, next] { WatchLag(next); });
+  WatchWallClock();
+}
+
+// Against the other clock, which nobody sets (faults.md RU8).
+void ServerProcess::WatchWallClock() {
+  const Duration offset =
+      (deps_.loop.WallNow() - Timestamp::FromUnix(0)) - deps_.loop.Now().since_zero();
+  const std::optional<Duration> before = std::exchange(wall_offset_, offset);
+  if (!before) return;
+  const Duration jump = offset - *before;
+  if (jump <= kWallJump && jump >= Duration() - kWallJump) return;
+  Alarm("wall_clock_jump", fmt::format("the clock was moved by {} s", InSeconds(jump)));
+  if (certificates_ != nullptr) certificates_->OnClockMoved();
+  if (election_certificates_ != nullptr) election_certificates_->OnClockMoved();
+  if (started_with_ == nullptr) return;  // There is no lease yet, and nothing that could expire.
+  expiry_paused_until_ =
+      deps_.loop.Now() + started_with_->config.server.leader_election.lease_timeout;
+  if (leader_ != nullptr) leader_->PauseExpiry(*expiry_paused_until_);
 }
 
 metrics::Snapshot ServerProcess::Figures() const {
@@ -113,6 +143,7 @@ metrics::Snapshot ServerProcess::Figures() const {
   Declare(page, AlarmsTotal(), Kind::kCounter);
   Declare(page, LeaderChangesTotal(), Kind::kCounter);
   Declare(page, TakeOverSeconds(), Kind::kHistogram);
+  Declare(page, LoopTurnSeconds(), Kind::kHistogram);
   metrics::Registry gauges;
   Measure(gauges);
   metrics::Merge(page, gauges.Take());

@@ -5,22 +5,34 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "base/check.h"
+#include "base/fault_point.h"
 #include "base/metric_families.h"
 #include "base/metrics_page.h"
+#include "core/lease.h"
+#include "core/nstance_v2.h"
 #include "server/config_restart.h"
 #include "server/inactive_features.h"
 #include "server/process/process_families.h"
 #include "storage/memory_secret_store.h"
+#include "storage/nstance_v2_store.h"
 #include "storage/object_secret_store.h"
+#include "storage/prefixed_store.h"
 
 namespace nstance {
 namespace {
 
 constexpr Duration kProbeInterval = Duration::Hours(24);
 constexpr Duration kProbeRetry = Duration::Seconds(10);
+constexpr Duration kTenantsRetry = Duration::Seconds(10);
 constexpr Duration kAnswerAge = Duration::Seconds(30);
+// A stop takes 10 s at most, whatever does not answer (faults.md I-44): these one after the other,
+// and a second to spare.
+constexpr Duration kLeadershipEndsWithin = Duration::Seconds(5);
+constexpr Duration kReleasedWithin = Duration::Seconds(3);  // Both leases.
+constexpr Duration kFlushedWithin = Duration::Seconds(1);
 
 ObjectKey Key(const std::string& text) {
   Result<ObjectKey> key = ObjectKey::Parse(text);
@@ -44,18 +56,37 @@ RpcAddress ToRpc(const config::Address& address) {
   return {.host = address.host, .port = address.port};
 }
 
+// Of layout nstance-v2.
+std::string ShardScope(const ServerSettings& settings) {
+  return settings.prefix.empty() ? NstanceV2ShardScope(settings.shard) : settings.prefix;
+}
+
 Result<LeaseTimings> Timings(Duration renew, Duration lease, const config::Server& server) {
   return MakeLeaseTimings({.renew = renew, .lease = lease, .store_timeout = server.store_timeout});
 }
 
 }  // namespace
 
+std::vector<ConfigSource::Place> ConfigPlaces(const ServerSettings& settings) {
+  std::vector<ConfigSource::Place> places;
+  if (settings.layout != LayoutChoice::kNstanceV2) {
+    places.push_back(
+        {.key = Key(fmt::format("{}config/{}.jsonc", settings.prefix, settings.shard.text())),
+         .layout = config::Layout::kNstance});
+  }
+  if (settings.layout != LayoutChoice::kSeed) {
+    places.push_back(
+        {.key = Key(ShardScope(settings) + "config.jsonc"), .layout = config::Layout::kNstanceV2});
+  }
+  return places;
+}
+
 ServerProcess::ServerProcess(Deps deps, ServerSettings settings, Owner owner)
     : deps_(std::move(deps)),
       settings_(std::move(settings)),
       owner_(std::move(owner)),
       jitter_(Seed(deps_.random)),
-      store_(deps_.loop, deps_.store, deps_.metrics) {}
+      bucket_(deps_.loop, deps_.store, deps_.metrics) {}
 
 ServerProcess::~ServerProcess() { leader_.reset(); }
 
@@ -66,15 +97,12 @@ void ServerProcess::Start() {
   waits_ = "no configuration is loaded yet";
   config_ = std::make_unique<ConfigSource>(
       ConfigSource::Deps{.loop = deps_.loop,
-                         .store = store_,
+                         .store = bucket_,
                          .cache = deps_.cache,
                          .jitter = jitter_,
                          .log = deps_.log.For("config"),
                          .probe = &deps_.probe},
-      ConfigSource::Options{
-          .places = {{.key = Key(fmt::format("config/{}.jsonc", settings_.shard.text())),
-                      .layout = config::Layout::kNstance}},
-          .shard = settings_.shard},
+      ConfigSource::Options{.places = ConfigPlaces(settings_), .shard = settings_.shard},
       ConfigSource::Owner{.loaded = [this](const ConfigRef& config) { OnConfig(config); },
                           .status_changed =
                               [this] {
@@ -91,10 +119,74 @@ void ServerProcess::OnConfig(const ConfigRef& config) {
   }
   WarnOf(config->config);
   owner_.configured(config->config);
-  if (step_ != Step::kConfiguration) return;
+  if (started_with_ != nullptr && started_with_->layout != config->layout) {
+    return Fatal(kExitFatal, "the configuration is in another layout now: start again");
+  }
+  if (step_ != Step::kConfiguration || started_with_ != nullptr) return;
   started_with_ = config;
+  UseLayout(config->layout);
+  if (config->layout == config::Layout::kNstanceV2) return CheckTenants();
+  Begin();
+}
+
+void ServerProcess::UseLayout(config::Layout layout) {
+  if (layout == config::Layout::kNstanceV2) {
+    deps_.log.Info("the bucket has layout nstance-v2", {{"shard", settings_.shard}});
+    named_store_ = std::make_unique<NstanceV2Store>(
+        deps_.loop, bucket_,
+        NstanceV2Names({.shard = settings_.shard, .shard_scope = settings_.prefix}));
+  } else if (!settings_.prefix.empty()) {
+    named_store_ = std::make_unique<PrefixedStore>(deps_.loop, bucket_, settings_.prefix);
+  }
+}
+
+void ServerProcess::CheckTenants() {
+  waits_ = "tenants.jsonc is being read";
+  call_ = bucket_.Get(Key(ShardScope(settings_) + "tenants.jsonc"), [this](Result<Object> object) {
+    if (!object.has_value()) {
+      if (object.error().code == Code::kNotFound) return Begin();
+      waits_ = "tenants.jsonc cannot be read: " + object.error().message;
+      call_ = deps_.loop.CallAfter(kTenantsRetry, [this] { CheckTenants(); });
+      return;
+    }
+    const Result<std::vector<std::string>> asleep = SleepingTenants(object->bytes);
+    if (!asleep.has_value()) return Fatal(kExitFatal, asleep.error().message);
+    if (asleep->empty()) return Begin();
+    Fatal(kExitFatal,
+          fmt::format("{}tenants.jsonc: tenants are asleep ({}), and this server can neither keep "
+                      "tenants asleep "
+                      "nor wake them; wake them with the servers that put them to sleep, then "
+                      "start again",
+                      ShardScope(settings_), fmt::join(*asleep, ", ")));
+  });
+}
+
+void ServerProcess::Begin() {
   step_ = Step::kProbe;
+  StartElectionPages();
+  const Result<config::Addresses> advertised = Advertised();
+  if (!advertised.has_value()) return Fatal(kExitFatal, advertised.error().message);
+  advertised_ = *advertised;
   StartProbe();
+}
+
+void ServerProcess::StartElectionPages() {
+  if (deps_.election == nullptr) return;
+  const auto record = [this](std::unique_ptr<Elector> ServerProcess::* which) {
+    return [this, which]() -> std::optional<std::string> {
+      const std::unique_ptr<Elector>& elector = this->*which;
+      if (elector == nullptr || !elector->Leads()) return std::nullopt;
+      return EncodeLease(elector->machine().RecordAt(deps_.loop.WallNow()));
+    };
+  };
+  election_pages_ = std::make_unique<ElectionPages>(
+      ElectionPages::Deps{
+          .loop = deps_.loop, .server = *deps_.election, .log = deps_.log.For("election")},
+      Bound().election_addr,
+      ElectionPages::Owner{.shard = record(&ServerProcess::elector_),
+                           .cluster = record(&ServerProcess::cluster_elector_),
+                           .open = owner_.election_open});
+  election_pages_->Start();
 }
 
 // What the file says and this process does not do: not built, or only at the next start.
@@ -115,7 +207,7 @@ void ServerProcess::StartProbe() {
   if (step_ == Step::kProbe) waits_ = "the store is being probed";
   store_probe_ = std::make_unique<StoreProbeRunner>(
       StoreProbeRunner::Deps{
-          .loop = deps_.loop, .endpoints = {store_}, .random = deps_.random, .jitter = jitter_},
+          .loop = deps_.loop, .endpoints = {store()}, .random = deps_.random, .jitter = jitter_},
       settings_.shard.text(), [this](const StoreProbeReport& report) { OnProbe(report); });
   store_probe_->Start();
 }
@@ -155,6 +247,11 @@ void ServerProcess::LoadSecrets() {
     own_cluster_store_ = std::move(made).value();
     observed_cluster_store_ =
         std::make_unique<ObservedStore>(deps_.loop, *own_cluster_store_, deps_.metrics);
+    if (started_with_->layout == config::Layout::kNstanceV2) {
+      // Its prefix is the cluster's scope.
+      named_cluster_store_ = std::make_unique<NstanceV2Store>(
+          deps_.loop, *observed_cluster_store_, NstanceV2Names({.cluster_scope = {}}));
+    }
   }
   const config::Secrets& secrets = started_with_->config.server.secrets;
   if (secrets.provider == config::SecretsProvider::kMemory) {
@@ -202,8 +299,7 @@ void ServerProcess::LoadKey(std::size_t number) {
   key_source_ = std::move(source).value();
   call_ = key_source_->Load([this, number](Result<crypto::EncryptionKey> found) {
     if (!found.has_value()) {
-      return Fatal(kExitFatal,
-                   fmt::format("{}: {}", key_source_->Description(), found.error().message));
+      return Fatal(kExitFatal, found.error().message);
     }
     keys_found_.push_back(std::move(found).value());
     LoadKey(number + 1);
@@ -220,10 +316,11 @@ void ServerProcess::StartKeys() {
       Timings(election.renew_interval, election.lease_timeout, config.server);
   if (!timings.has_value()) return Fatal(kExitFatal, timings.error().message);
   cluster_elector_ = std::make_unique<Elector>(
-      Elector::Deps{.loop = deps_.loop, .store = cluster_store(), .random = deps_.random},
+      Elector::Deps{
+          .loop = deps_.loop, .store = cluster_store(), .random = deps_.random, .of_shard = false},
       Key("leader/cluster.json"),
       LeaseMachine({.leader_id = settings_.shard.text() + "-" + settings_.id,
-                    .leader_addr = config::FormatAddress(config.server.bind.election_addr),
+                    .leader_addr = config::FormatAddress(advertised_.election_addr),
                     .timings = *timings,
                     // All that its holder does is create-only: two of them do no harm, and a new
                     // cluster need not wait for a lease that nobody holds.
@@ -259,7 +356,7 @@ void ServerProcess::StartKeys() {
           .roots_changed =
               [this](ClusterIdentityRef identity) {
                 identity_ = std::move(identity);
-                const Status made = certificates_->Start(identity_);
+                const Status made = MakeCertificates();
                 if (!made.has_value()) {
                   deps_.log.Error("the server's certificate", {{"error", made.error()}});
                 }
@@ -272,7 +369,7 @@ void ServerProcess::StartKeys() {
 void ServerProcess::StartSweep() {
   cluster_sweep_ = std::make_unique<ClusterSweep>(
       ClusterSweep::Deps{.loop = deps_.loop,
-                         .store = store_,
+                         .store = store(),
                          .cluster_store = cluster_store(),
                          .log = deps_.log.For("cluster-sweep")},
       ClusterSweep::Owner{
@@ -310,25 +407,28 @@ std::map<RpcPort, RpcAddress> ServerProcess::BindAddresses() const {
           {RpcPort::kOperator, ToRpc(bound.operator_addr)}};
 }
 
-// What clients are told: flags, then the configuration, then what is bound; port 0 stays open until
-// it is.
-std::map<RpcPort, RpcAddress> ServerProcess::Advertised() const {
-  const config::Advertise& said = started_with_->config.server.advertise;
-  const config::Addresses bound = Bound();
-  const auto choose = [&](const std::optional<config::Address>& flag,
-                          const std::optional<config::Address>& config,
-                          const config::Address& bind) {
-    config::Address address = flag ? *flag : config.value_or(bind);
-    const bool anywhere = address.host.empty() || address.host == "0.0.0.0" || address.host == "::";
-    if (anywhere) address.host = settings_.host.ipv4.empty() ? "127.0.0.1" : settings_.host.ipv4;
-    return ToRpc(address);
-  };
-  return {
-      {RpcPort::kRegistration, choose(settings_.advertise.registration_addr, said.registration_addr,
-                                      bound.registration_addr)},
-      {RpcPort::kAgent, choose(settings_.advertise.agent_addr, said.agent_addr, bound.agent_addr)},
-      {RpcPort::kOperator,
-       choose(settings_.advertise.operator_addr, said.operator_addr, bound.operator_addr)}};
+// What others are told: flags, then the configuration, then what is bound.
+Result<config::Addresses> ServerProcess::Advertised() const {
+  config::Server server = started_with_->config.server;
+  server.bind = Bound();
+  const config::Advertise& flags = settings_.advertise;
+  for (const auto which : {&config::Advertise::health_addr, &config::Advertise::election_addr,
+                           &config::Advertise::registration_addr, &config::Advertise::operator_addr,
+                           &config::Advertise::agent_addr}) {
+    if (flags.*which) server.advertise.*which = flags.*which;
+  }
+  config::AdvertiseInputs inputs = {.primary = settings_.host,
+                                    .advertise_host = settings_.advertise_host};
+  // Without a network there is this host alone, and what `local` runs is on it.
+  const bool alone = settings_.host.ipv4.empty() && settings_.host.ipv6.empty();
+  if (alone && server.provider.kind == config::ProviderKind::kLocal) {
+    inputs.primary.ipv4 = "127.0.0.1";
+  }
+  inputs.bound.registration_addr.port = 0;
+  inputs.bound.operator_addr.port = 0;
+  inputs.bound.agent_addr.port = 0;
+  inputs.bound.election_addr.port = election_pages_ == nullptr ? 0 : election_pages_->port();
+  return config::AdvertisedAddresses(server, inputs);
 }
 
 void ServerProcess::OnKeys(ClusterIdentityRef identity) {
@@ -337,32 +437,38 @@ void ServerProcess::OnKeys(ClusterIdentityRef identity) {
   if (!provider.has_value()) return Fatal(kExitFatal, provider.error().message);
   provider_ = std::move(provider).value();
   observed_provider_ = std::make_unique<ObservedProvider>(deps_.loop, *provider_, deps_.metrics);
-  config::Addresses advertised = Bound();
-  const std::map<RpcPort, RpcAddress> told = Advertised();
-  advertised.registration_addr.host = told.at(RpcPort::kRegistration).host;
-  advertised.agent_addr.host = told.at(RpcPort::kAgent).host;
-  advertised.operator_addr.host = told.at(RpcPort::kOperator).host;
+  const Status made = MakeCertificates();
+  if (!made.has_value()) return Fatal(kExitFatal, made.error().message);
+  StartDenyWatch();
+  waits_ = "the election is about to begin";
+  call_ = store().Head(Key(fmt::format("journal/{}.json", settings_.shard.text())),
+                       [this](const Result<ObjectHead>& head) {
+                         const bool fresh =
+                             !head.has_value() && head.error().code == Code::kNotFound;
+                         StartElection(fresh ? BucketAge::kNew : BucketAge::kUsed);
+                       });
+}
+
+Status ServerProcess::MakeCertificates() {
   certificates_ = std::make_unique<ServerCertificates>(
       ServerCertificates::Deps{
           .loop = deps_.loop, .random = deps_.random, .log = deps_.log.For("certificates")},
       ServerCertificates::Options{
-          .hosts = GrpcHosts(Bound(), advertised, provider_->capabilities().host_alias)},
+          .hosts = GrpcHosts(Bound(), advertised_, provider_->capabilities().host_alias)},
       [this](RpcTls material) {
         const Status set = deps_.rpc.SetTls(std::move(material));
         if (!set.has_value()) {
           deps_.log.Error("the listeners' certificate", {{"error", set.error()}});
         }
       });
-  const Status made = certificates_->Start(identity_);
-  if (!made.has_value()) return Fatal(kExitFatal, made.error().message);
-  StartDenyWatch();
-  waits_ = "the election is about to begin";
-  call_ = store_.Head(Key(fmt::format("journal/{}.json", settings_.shard.text())),
-                      [this](const Result<ObjectHead>& head) {
-                        const bool fresh =
-                            !head.has_value() && head.error().code == Code::kNotFound;
-                        StartElection(fresh ? BucketAge::kNew : BucketAge::kUsed);
-                      });
+  RETURN_IF_ERROR(certificates_->Start(identity_));
+  if (election_pages_ == nullptr) return {};
+  election_certificates_ = std::make_unique<ServerCertificates>(
+      ServerCertificates::Deps{
+          .loop = deps_.loop, .random = deps_.random, .log = deps_.log.For("certificates")},
+      ServerCertificates::Options{.hosts = ElectionHosts(advertised_)},
+      [this](const RpcTls& material) { election_pages_->UseTls(material); });
+  return election_certificates_->Start(identity_);
 }
 
 void ServerProcess::StartDenyWatch() {
@@ -390,10 +496,10 @@ void ServerProcess::StartElection(BucketAge bucket) {
       Timings(server.leader_election.renew_interval, server.leader_election.lease_timeout, server);
   if (!timings.has_value()) return Fatal(kExitFatal, timings.error().message);
   elector_ = std::make_unique<Elector>(
-      Elector::Deps{.loop = deps_.loop, .store = store_, .random = deps_.random},
+      Elector::Deps{.loop = deps_.loop, .store = store(), .random = deps_.random},
       Key(fmt::format("leader/{}.json", settings_.shard.text())),
       LeaseMachine({.leader_id = settings_.id,
-                    .leader_addr = config::FormatAddress(server.bind.election_addr),
+                    .leader_addr = config::FormatAddress(advertised_.election_addr),
                     .timings = *timings,
                     .bucket = bucket}),
       Elector::Owner{
@@ -412,7 +518,7 @@ void ServerProcess::Acquired() {
   facts.ca_certificate = identity_->ca_pem;
   leader_ = std::make_unique<ShardLeader>(
       ShardLeader::Deps{.loop = deps_.loop,
-                        .store = store_,
+                        .store = store(),
                         .cluster_store = cluster_store(),
                         .provider = *observed_provider_,
                         .http = deps_.http,
@@ -427,23 +533,31 @@ void ServerProcess::Acquired() {
                         .denied = *denied_,
                         .rows = deps_.rows,
                         .stopwatch = deps_.stopwatch,
+                        .store_now = [this] { return bucket_.StoreNow(); },
                         .other_calls = deps_.other_calls},
-      ShardLeader::Options{.cluster = started_with_->config.server.cluster_id,
-                           .shard = settings_.shard,
-                           .holder = settings_.id + "/" + elector_->machine().incarnation(),
-                           .identity = identity_,
-                           .bind = BindAddresses(),
-                           .facts = std::move(facts),
-                           .advertise = Advertised(),
-                           .store_timeout = started_with_->config.server.store_timeout,
-                           .network = started_with_->config.server.leader_network,
-                           .request_timeout = started_with_->config.server.request_timeout},
+      ShardLeader::Options{
+          .cluster = started_with_->config.server.cluster_id,
+          .shard = settings_.shard,
+          .holder = settings_.id + "/" + elector_->machine().incarnation(),
+          .identity = identity_,
+          .bind = BindAddresses(),
+          .facts = std::move(facts),
+          .advertise = {{RpcPort::kRegistration, ToRpc(advertised_.registration_addr)},
+                        {RpcPort::kAgent, ToRpc(advertised_.agent_addr)},
+                        {RpcPort::kOperator, ToRpc(advertised_.operator_addr)}},
+          .times = settings_.times,
+          .store_timeout = started_with_->config.server.store_timeout,
+          .send_timeout = SendTimeout(started_with_->config.server.leader_election.lease_timeout),
+          .network = started_with_->config.server.leader_network,
+          .request_timeout = started_with_->config.server.request_timeout},
       ShardLeader::Owner{
           .may_start = [this](Duration bound) { return elector_->MayStart(bound); },
           .acting = [this](const std::map<RpcPort, RpcAddress>& open) { Acting(open); },
           .failed = [this](const Error& error) { LeaderFailed(error); },
           .alarm = [this](std::string_view alarm,
                           const std::string& detail) { Alarm(alarm, detail); }});
+  // A jump that was seen while standing by counts for who leads next.
+  if (expiry_paused_until_) leader_->PauseExpiry(*expiry_paused_until_);
   leader_->Start();
 }
 
@@ -469,11 +583,14 @@ void ServerProcess::LeaderFailed(const Error& error) {
   });
 }
 
-// Calls and effects end now; the listeners at the latest when `shutdown_timeout` is over.
+// Calls and effects end now; the listeners and the address at the latest when `shutdown_timeout` is
+// over. A process that ends has less: the leases come afterwards.
 void ServerProcess::EndLeadership(Task done) {
   acting_since_.reset();
   if (leader_ == nullptr) return done();
-  const Instant deadline = deps_.loop.Now() + started_with_->config.server.shutdown_timeout;
+  Duration limit = started_with_->config.server.shutdown_timeout;
+  if (step_ == Step::kStopping) limit = std::min(limit, kLeadershipEndsWithin);
+  const Instant deadline = deps_.loop.Now() + limit;
   std::shared_ptr<ShardLeader> leader = std::move(leader_);
   ShardLeader& at = *leader;
   at.StepDown(deadline, [leader = std::move(leader), done = std::move(done)]() mutable { done(); });
@@ -495,7 +612,13 @@ void ServerProcess::Finish(int exit_code) {
 
 void ServerProcess::FlushThenFinish(int exit_code) {
   if (deps_.rows == nullptr) return Finish(exit_code);
-  ending_ = deps_.rows->Flush([this, exit_code] { Finish(exit_code); });
+  // A disk that hangs costs rows, which the bucket has too. The timer comes first: Finish() takes
+  // its place.
+  ending_ = deps_.loop.CallAfter(kFlushedWithin, [this, exit_code] {
+    deps_.log.Warning("the cache on disk was not flushed in time");
+    Finish(exit_code);
+  });
+  flushing_ = deps_.rows->Flush([this, exit_code] { Finish(exit_code); });
 }
 
 void ServerProcess::Fatal(int exit_code, const std::string& why) {
@@ -508,14 +631,21 @@ void ServerProcess::Fatal(int exit_code, const std::string& why) {
                                              : started_with_->config.server.error_exit_jitter;
   const Duration spread = std::max(delays.max_delay - delays.min_delay, Duration());
   const Duration delay = delays.min_delay + jitter_.UpTo(spread);
-  EndLeadership([this, exit_code, delay] {
-    if (elector_ == nullptr) {
-      ending_ = deps_.loop.CallAfter(delay, [this, exit_code] { Finish(exit_code); });
-      return;
-    }
-    elector_->Stop(deps_.loop.Now() + Duration::Seconds(2), [this, exit_code, delay] {
-      ending_ = deps_.loop.CallAfter(delay, [this, exit_code] { Finish(exit_code); });
-    });
+  ReleaseLeases(Duration::Seconds(2), [this, exit_code, delay] {
+    ending_ = deps_.loop.CallAfter(delay, [this, exit_code] { Finish(exit_code); });
+  });
+}
+
+// Leadership first, then the shard's lease, then the cluster's: what they guard has ended by then.
+void ServerProcess::ReleaseLeases(Duration limit, Task done) {
+  EndLeadership([this, limit, done = std::move(done)]() mutable {
+    const Instant release_by = deps_.loop.Now() + limit;
+    auto cluster = [this, release_by, done = std::move(done)]() mutable {
+      if (cluster_elector_ == nullptr) return done();
+      cluster_elector_->Stop(release_by, std::move(done));
+    };
+    if (elector_ == nullptr || Planted(Plant::kKeepsLeaseAtStop)) return cluster();
+    elector_->Stop(release_by, std::move(cluster));
   });
 }
 
@@ -525,15 +655,7 @@ void ServerProcess::Stop() {
     return Finish(kExitStopped);  // A second signal, or after a fatal one.
   step_ = Step::kStopping;
   waits_ = "stopping";
-  EndLeadership([this] {
-    const Instant release_by = deps_.loop.Now() + Duration::Seconds(3);
-    const auto cluster = [this, release_by] {
-      if (cluster_elector_ == nullptr) return FlushThenFinish(kExitStopped);
-      cluster_elector_->Stop(release_by, [this] { FlushThenFinish(kExitStopped); });
-    };
-    if (elector_ == nullptr) return cluster();
-    elector_->Stop(release_by, cluster);
-  });
+  ReleaseLeases(kReleasedWithin, [this] { FlushThenFinish(kExitStopped); });
 }
 
 // --- Pages ---------------------------------------------------------------------------------------
@@ -541,7 +663,7 @@ void ServerProcess::Stop() {
 std::vector<std::string> ServerProcess::Problems() const {
   std::vector<std::string> out;
   if (!waits_.empty()) out.push_back(waits_);
-  const std::optional<Instant> answered = store_.answered_at();
+  const std::optional<Instant> answered = bucket_.answered_at();
   if (!answered || deps_.loop.Now() - *answered > kAnswerAge) {
     out.emplace_back("the store has not answered for 30 s");
   }

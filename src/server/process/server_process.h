@@ -38,13 +38,15 @@
 #include "ports/rpc.h"
 #include "ports/secret_store.h"
 #include "ports/secure_random.h"
-#include "server/cluster_keys.h"
 #include "server/cluster_sweep.h"
 #include "server/config_source.h"
 #include "server/deny_watch.h"
 #include "server/leadership/shard_leader.h"
 #include "server/observed_provider.h"
+#include "server/process/command_line.h"
+#include "server/process/election_pages.h"
 #include "server/server_certificates.h"
+#include "storage/cluster_keys.h"
 #include "storage/elector.h"
 #include "storage/observed_store.h"
 #include "storage/store_probe.h"
@@ -59,7 +61,16 @@ struct ServerSettings {
   config::Advertise advertise = {};
   std::optional<std::string> advertise_host = std::nullopt;
   config::HostAddresses host = {};
+  LayoutChoice layout = LayoutChoice::kSeed;
+  // What all keys begin with; of nstance-v2: those of the shard (empty: `shard/{shard}/`).
+  // REQUIRES: CheckStorePrefix() gave it.
+  std::string prefix = {};
+  // The constants of faults.md 1, which only the simulator shrinks and stretches.
+  fleet::FleetTimes times = {};
 };
+
+// Where the configuration may be, under the names of the bucket.
+[[nodiscard]] std::vector<ConfigSource::Place> ConfigPlaces(const ServerSettings& settings);
 
 // What the process cannot make by itself: each names adapters.
 struct ServerFactories {
@@ -78,7 +89,7 @@ class ServerProcess final {
 
   struct Deps {
     Loop& loop;
-    ObjectStore& store;
+    ObjectStore& store;  // The whole bucket.
     HttpClient& http;
     CacheFolder& cache;
     SecureRandom& random;
@@ -90,6 +101,7 @@ class ServerProcess final {
     Cache* rows = nullptr;                         // The cache on disk; null: none is kept.
     std::function<Instant()> stopwatch = {};       // A clock that goes on inside a turn.
     std::function<OtherCalls()> other_calls = {};  // ShardLeader::Deps::other_calls.
+    HttpServer* election = nullptr;                // For TLS; null: no election listener.
   };
   struct Owner {
     // The end, told once, in a turn of its own.
@@ -98,6 +110,8 @@ class ServerProcess final {
     std::move_only_function<void(std::int64_t epoch, std::map<RpcPort, RpcAddress>)> acting;
     // Counters that other threads keep, for `/metrics`; may answer later.
     std::function<Pending(std::move_only_function<void(metrics::Snapshot)>)> more_metrics = {};
+    // The election listener is open.
+    std::function<void(const config::Address&)> election_open = [](const config::Address&) {};
     // Another configuration is in force.
     std::function<void(const config::Config&)> configured = [](const config::Config&) {};
   };
@@ -110,6 +124,11 @@ class ServerProcess final {
   void Start();
   // Steps down, releases the leases, then `ended`. A second call ends at once.
   void Stop();
+
+  // The present leadership; null: there is none.
+  [[nodiscard]] const ShardLeader* leader() const { return leader_.get(); }
+  // The shard's elector; null before there is one.
+  [[nodiscard]] const Elector* elector() const { return elector_.get(); }
 
   // The pages of the health listener.
   void Page(const HttpQuestion& question, HttpReply reply);
@@ -126,7 +145,12 @@ class ServerProcess final {
   };
 
   void OnConfig(const ConfigRef& config);
+  void UseLayout(config::Layout layout);
+  // Layout nstance-v2: what the Go implementation has put to sleep is not ours to wake.
+  void CheckTenants();
+  void Begin();
   void WarnOf(const config::Config& config) const;
+  void StartElectionPages();
   void StartProbe();
   void OnProbe(const StoreProbeReport& report);
   void ProbeAgainLater(Duration after);
@@ -134,6 +158,7 @@ class ServerProcess final {
   void LoadKey(std::size_t number);
   void StartKeys();
   void OnKeys(ClusterIdentityRef identity);
+  [[nodiscard]] Status MakeCertificates();
   void StartSweep();
   void StartDenyWatch();
   void StartElection(BucketAge bucket);
@@ -142,12 +167,13 @@ class ServerProcess final {
   void LeaderFailed(const Error& error);
   void EndLeadership(Task done);
   void Acting(const std::map<RpcPort, RpcAddress>& addresses);
+  void ReleaseLeases(Duration limit, Task done);
   void Fatal(int exit_code, const std::string& why);
   void Finish(int exit_code);
   void FlushThenFinish(int exit_code);
   void Alarm(std::string_view alarm, const std::string& detail);
   [[nodiscard]] std::map<RpcPort, RpcAddress> BindAddresses() const;
-  [[nodiscard]] std::map<RpcPort, RpcAddress> Advertised() const;
+  [[nodiscard]] Result<config::Addresses> Advertised() const;
   [[nodiscard]] config::Addresses Bound() const;
   [[nodiscard]] std::vector<std::string> Problems() const;
   [[nodiscard]] HttpAnswer LeaderPage() const;
@@ -155,22 +181,31 @@ class ServerProcess final {
   [[nodiscard]] metrics::Snapshot Figures() const;
   void Measure(metrics::Registry& gauges) const;
   void WatchLag(Instant due);
+  void WatchWallClock();
 
   Deps deps_;
   ServerSettings settings_;
   Owner owner_;
   Prng jitter_;
-  ObservedStore store_;
+  ObservedStore bucket_;
+  // With our names, whatever the layout; null: they are the bucket's own.
+  std::unique_ptr<ObjectStore> named_store_;
+  [[nodiscard]] ObjectStore& store() {
+    return named_store_ == nullptr ? static_cast<ObjectStore&>(bucket_) : *named_store_;
+  }
   // Of `server.storage`; the cluster's objects are in `cluster_store()`.
   std::unique_ptr<ObjectStore> own_cluster_store_;
   std::unique_ptr<ObservedStore> observed_cluster_store_;
+  std::unique_ptr<ObjectStore> named_cluster_store_;
   [[nodiscard]] ObjectStore& cluster_store() {
-    return observed_cluster_store_ == nullptr ? static_cast<ObjectStore&>(store_)
-                                              : *observed_cluster_store_;
+    if (observed_cluster_store_ == nullptr) return store();
+    return named_cluster_store_ == nullptr ? static_cast<ObjectStore&>(*observed_cluster_store_)
+                                           : *named_cluster_store_;
   }
   Step step_ = Step::kConfiguration;
   std::string waits_;  // Why the present step is not done, for `/readyz`.
   ConfigRef started_with_;
+  config::Addresses advertised_;  // Port 0 of an RPC listener: it is not bound yet.
 
   std::unique_ptr<ConfigSource> config_;
   std::unique_ptr<StoreProbeRunner> store_probe_;
@@ -180,6 +215,8 @@ class ServerProcess final {
   std::unique_ptr<Elector> cluster_elector_;
   std::unique_ptr<ClusterKeys> cluster_keys_;
   std::unique_ptr<ServerCertificates> certificates_;
+  std::unique_ptr<ElectionPages> election_pages_;
+  std::unique_ptr<ServerCertificates> election_certificates_;
   std::unique_ptr<ClusterSweep> cluster_sweep_;
   std::unique_ptr<DenyWatch> denied_;
   std::unique_ptr<Provider> provider_;
@@ -190,9 +227,13 @@ class ServerProcess final {
   std::optional<Timestamp> acting_since_ = std::nullopt;
   Instant acquired_at_;
   std::optional<bool> probe_ok_ = std::nullopt;
+  std::optional<Duration> wall_offset_ = std::nullopt;  // Between the two clocks, as last read.
+  // The wall clock has jumped; also for the leadership that begins before this.
+  std::optional<Instant> expiry_paused_until_ = std::nullopt;
 
   Pending call_;
   Pending ending_;
+  Pending flushing_;
   Pending probing_;
   Pending metrics_call_;
   Pending lag_;

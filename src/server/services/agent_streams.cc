@@ -6,6 +6,9 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/format.h>
+
+#include "base/fault_point.h"
 #include "server/services/features.h"
 
 namespace nstance {
@@ -35,12 +38,29 @@ AgentStreams::Stream& AgentStreams::Replace(Streams& streams, const InstanceId& 
 
 // --- Health --------------------------------------------------------------------------------------
 
+// Of two streams the newer wins. One that shows an older certificate than the stream it replaces
+// may come from a copy of the machine.
+void AgentStreams::CheckAge(const InstanceId& id, const crypto::PeerIdentity& newer) {
+  const auto at = health_.find(id);
+  const Instance* instance = context_.fleet.Find(id);
+  if (at == health_.end() || instance == nullptr || instance->record() == nullptr) return;
+  const crypto::PeerIdentity& older = *at->second.call->info().peer.identity;
+  const std::string& latest = instance->record()->cert_serial;
+  if (newer.serial == older.serial || newer.serial == latest) return;
+  if (older.serial != latest && newer.not_after >= older.not_after) return;
+  context_.alarm({.name = "older_certificate",
+                  .detail = "a newer stream shows an older certificate, serial " + newer.serial,
+                  .instance_id = id});
+}
+
 void AgentStreams::OpenHealth(const InstanceId& id, std::unique_ptr<RpcServerCall> call) {
+  CheckAge(id, *call->info().peer.identity);
   Stream& stream = Replace(health_, id, std::move(call), Fail(Replaced()));
   const std::uint64_t number = stream.number;
   stream.tokens = kBurst;
   stream.refilled_at = context_.loop.Now();
   stream.second_began = stream.refilled_at;
+  AtStep(Step::kH1);
   context_.fleet.StreamOpened(id);
   stream.call->Listen({.message = [this, id](const RpcMessage& message) { OnReport(id, message); },
                        .half_close =
@@ -76,6 +96,7 @@ void AgentStreams::OnReport(const InstanceId& id, const RpcMessage& message) {
   const auto at = health_.find(id);
   if (at == health_.end()) return;
   Stream& stream = at->second;
+  AtStep(Step::kH2);
   const auto* report = message.As<api::HealthReportRequest>();
   const Instant now = context_.loop.Now();
   if (now - stream.second_began >= kSecond) {
@@ -93,7 +114,15 @@ void AgentStreams::OnReport(const InstanceId& id, const RpcMessage& message) {
     stream.call->Finish(Fail(ResourceExhausted("more than 100 health reports in a second")));
     return HealthEnded(id, number);
   }
-  if (report->count <= stream.last_count) context_.source.Bad("health_seq_anomaly");
+  if (report->count <= stream.last_count) {
+    context_.source.Bad("health_seq_anomaly");
+    if (!std::exchange(stream.out_of_order, true)) {
+      context_.alarm(
+          {.name = "health_seq_anomaly",
+           .detail = fmt::format("its reports count {} after {}", report->count, stream.last_count),
+           .instance_id = id});
+    }
+  }
   stream.last_count = report->count;
   if (!MayProcess(stream, now)) {
     context_.source.Limit("health_report_rate");

@@ -46,6 +46,7 @@ class AgentStreams final {
     Instant second_began = {};
     int in_second = 0;
     std::int64_t last_count = 0;
+    bool out_of_order = false;  // Its counts went back or stood still: told once.
     std::optional<api::HealthReportRequest> latest = std::nullopt;  // Waits for its turn.
     Pending turn = {};
   };
@@ -62,6 +63,7 @@ class AgentStreams final {
     streams.erase(at);
     context_.loop.Post([ended] {});
   }
+  void CheckAge(const InstanceId& id, const crypto::PeerIdentity& newer);
   void OnReport(const InstanceId& id, const RpcMessage& message);
   void HealthEnded(const InstanceId& id, std::uint64_t number);
   [[nodiscard]] bool MayProcess(Stream& stream, Instant now);

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "base/fault_point.h"
 #include "base/text.h"
 #include "server/services/group_status.h"
 #include "server/services/operator_service.h"
@@ -13,15 +14,19 @@ namespace {
 constexpr std::size_t kMaxEntries = 128;
 constexpr std::size_t kMaxEntryName = 128;
 constexpr std::size_t kMaxEntryValue = std::size_t{4} * 1024;
+// What ends a line of user data, of an env file or of a C program's string.
+constexpr std::string_view kLineEnds("\r\n\0", 3);
 constexpr std::size_t kMaxRemoved = 256;
 constexpr std::size_t kMaxRequestId = 64;
+
+}  // namespace
 
 Result<GroupUpsert> ToUpsert(const TenantId& tenant, const api::UpsertGroupRequest& request) {
   ASSIGN_OR_RETURN(GroupKey key, ParseGroupKey(request.key));
   RETURN_IF_ERROR(CheckRequestId(request.request_id));
   if (!request.config) return Fail(InvalidArgument("config: is required"));
   const api::GroupConfig& config = *request.config;
-  RETURN_IF_ERROR(CheckStringMap("config.vars", config.vars));
+  RETURN_IF_ERROR(CheckVars("config.vars", config.vars));
   RETURN_IF_ERROR(CheckStringMap("config.args", config.args));
   if (request.remove_instance_ids.size() > kMaxRemoved) {
     return Fail(InvalidArgument("remove_instance_ids: at most 256 ids"));
@@ -44,8 +49,6 @@ Result<GroupUpsert> ToUpsert(const TenantId& tenant, const api::UpsertGroupReque
   }
   return upsert;
 }
-
-}  // namespace
 
 Status CheckRequestId(std::string_view request_id) {
   if (request_id.empty()) return {};
@@ -76,10 +79,51 @@ Status CheckStringMap(std::string_view field, const std::map<std::string, std::s
   return {};
 }
 
+Status CheckVars(std::string_view field, const std::map<std::string, std::string>& vars) {
+  RETURN_IF_ERROR(CheckStringMap(field, vars));
+  for (const auto& [name, value] : vars) {
+    if (value.find_first_of(kLineEnds) == std::string::npos) continue;
+    return Fail(
+        InvalidArgument(fmt::format("{}.{}: one line; no CR, LF or NUL", field, Quote(name))));
+  }
+  return {};
+}
+
 Result<GroupKey> ParseGroupKey(std::string_view text) {
   Result<GroupKey> key = GroupKey::Parse(text);
   if (!key.has_value()) return Fail(InvalidArgument("key: " + key.error().message));
   return key;
+}
+
+TypeArchs::Types TypesToLearn(const config::Config& config, const MergedGroup* group,
+                              const NamedType& named) {
+  config::GroupLayer layer = group == nullptr ? config::GroupLayer{} : group->group.layer;
+  if (!named.template_name.empty()) layer.template_name = std::string(named.template_name);
+  const config::Template* of = FindTemplate(config, layer);
+  if (of == nullptr) return {};
+  TypeArchs::Types types = {std::string(named.instance_type)};
+  if (named.instance_type.empty()) types = {layer.instance_type, of->instance_type};
+  std::erase_if(types, [of](const std::string& type) { return !CheckInstanceType(*of, type); });
+  return types;
+}
+
+TypeArchs::Types TypesOf(const GroupsSnapshot& groups, const GroupUpsert& upsert) {
+  const UpsertRequest& request = upsert.request;
+  const bool replaced =
+      std::ranges::find(request.replace, "instance_type") != request.replace.end();
+  if (request.template_name.empty() && request.instance_type.empty() && !replaced) return {};
+  return TypesToLearn(
+      groups.config->config, groups.Find(upsert.tenant, upsert.key),
+      {.template_name = request.template_name, .instance_type = request.instance_type});
+}
+
+void OperatorService::WhenKnown(const TypeArchs::Types& types, Task then) {
+  if (context_.types.Settled(types)) return then();
+  const std::uint64_t number = next_learning_++;
+  learning_[number] = context_.types.Learn(types, [this, number, then = std::move(then)]() mutable {
+    learning_.erase(number);
+    then();
+  });
 }
 
 void OperatorService::ListGroups(Call call) {
@@ -103,28 +147,37 @@ void OperatorService::UpsertGroup(Call call) {
       api::kUpsertGroup, std::move(call),
       [this](const api::UpsertGroupRequest& request, const RpcCallInfo& info,
              const Reply<api::GroupStatus>& reply) {
-        const TenantId tenant = info.peer.identity->tenant;
-        Result<GroupUpsert> upsert = ToUpsert(tenant, request);
+        AtStep(Step::kG1);
+        Result<GroupUpsert> upsert = ToUpsert(info.peer.identity->tenant, request);
         if (!upsert.has_value()) {
           return reply(Fail(BadInput(context_, "upsert_group", std::move(upsert).error())));
         }
-        const GroupKey key = upsert->key;
-        context_.groups.Upsert(
-            std::move(upsert).value(), [this, tenant, key, reply](Result<GroupAnswer> answer) {
-              if (!answer.has_value()) {
-                return reply(Fail(Refused(context_, "upsert_group", std::move(answer).error())));
-              }
-              const MergedGroup* group = answer->groups->Find(tenant, key);
-              if (group == nullptr) return reply(Fail(Aborted("the group was deleted meanwhile")));
-              reply(GroupStatusOf(context_.fleet, tenant, key, *group));
-            });
+        const TypeArchs::Types types = TypesOf(*context_.groups.groups(), *upsert);
+        WhenKnown(types, [this, upsert = std::move(upsert).value(), reply]() mutable {
+          Submit(std::move(upsert), reply);
+        });
       });
+}
+
+void OperatorService::Submit(GroupUpsert upsert, const Reply<api::GroupStatus>& reply) {
+  const TenantId tenant = upsert.tenant;
+  const GroupKey key = upsert.key;
+  context_.groups.Upsert(std::move(upsert), [this, tenant, key, reply](Result<GroupAnswer> answer) {
+    AtStep(Step::kG8);
+    if (!answer.has_value()) {
+      return reply(Fail(Refused(context_, "upsert_group", std::move(answer).error())));
+    }
+    const MergedGroup* group = answer->groups->Find(tenant, key);
+    if (group == nullptr) return reply(Fail(Aborted("the group was deleted meanwhile")));
+    reply(GroupStatusOf(context_.fleet, tenant, key, *group));
+  });
 }
 
 void OperatorService::DeleteGroup(Call call) {
   calls_.Serve(api::kDeleteGroup, std::move(call),
                [this](const api::DeleteGroupRequest& request, const RpcCallInfo& info,
                       const Reply<api::Empty>& reply) {
+                 AtStep(Step::kG1);
                  Result<GroupKey> key = ParseGroupKey(request.key);
                  if (!key.has_value()) {
                    return reply(Fail(BadInput(context_, "group_key", std::move(key).error())));
@@ -132,6 +185,7 @@ void OperatorService::DeleteGroup(Call call) {
                  context_.groups.Delete(
                      {.tenant = info.peer.identity->tenant, .key = std::move(key).value()},
                      [reply](const Result<GroupAnswer>& answer) {
+                       AtStep(Step::kG8);
                        if (!answer.has_value()) return reply(Fail(answer.error()));
                        reply(api::Empty{});
                      });

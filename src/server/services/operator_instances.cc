@@ -12,27 +12,13 @@ namespace {
 constexpr std::int32_t kDefaultPage = 100;
 constexpr std::int32_t kMaxPage = 1'000;
 
-api::InstancePhase PhaseOf(InstancePhase phase) {
-  switch (phase) {
-    case InstancePhase::kIntended: return api::InstancePhase::kIntended;
-    case InstancePhase::kCreating: return api::InstancePhase::kCreating;
-    case InstancePhase::kProvisioned: return api::InstancePhase::kProvisioned;
-    case InstancePhase::kRegistered: return api::InstancePhase::kRegistered;
-    case InstancePhase::kDraining: return api::InstancePhase::kDraining;
-    case InstancePhase::kDeleting: return api::InstancePhase::kDeleting;
-    case InstancePhase::kGone: return api::InstancePhase::kGone;
-    case InstancePhase::kFailed: break;
-  }
-  return api::InstancePhase::kFailed;
-}
-
 Result<OnDemandRequest> ToOnDemand(const TenantId& tenant,
                                    const api::CreateInstanceRequest& request) {
   if (!request.config) return Fail(InvalidArgument("config: is required"));
   if (request.config->group.empty()) return Fail(InvalidArgument("config.group: is required"));
   ASSIGN_OR_RETURN(GroupKey group, ParseGroupKey(request.config->group));
   RETURN_IF_ERROR(CheckRequestId(request.request_id));
-  RETURN_IF_ERROR(CheckStringMap("config.vars", request.config->vars));
+  RETURN_IF_ERROR(CheckVars("config.vars", request.config->vars));
   OnDemandRequest out = {.tenant = tenant,
                          .group = std::move(group),
                          .request_id = request.request_id,
@@ -59,7 +45,7 @@ api::Instance OperatorService::Detail(const Instance& instance) const {
   api::Instance out = {.instance_id = instance.id.text(),
                        .tenant = instance.tenant.text(),
                        .group = instance.group.text(),
-                       .phase = PhaseOf(instance.phase()),
+                       .phase = ApiPhase(instance.phase()),
                        .status = std::string(context_.fleet.StatusWord(instance)),
                        .on_demand = instance.on_demand};
   out.drifted = context_.fleet.Drifted(instance);
@@ -106,13 +92,20 @@ void OperatorService::CreateInstance(Call call) {
         if (!order.has_value()) {
           return reply(Fail(BadInput(context_, "create_instance", std::move(order).error())));
         }
-        context_.fleet.CreateOnDemand(
-            std::move(order).value(), [this, reply](Result<api::CreateInstanceResponse> answer) {
-              if (!answer.has_value()) {
-                answer = Fail(Refused(context_, "create_instance", std::move(answer).error()));
-              }
-              reply(std::move(answer));
-            });
+        const GroupsSnapshot& groups = *context_.fleet.groups();
+        const TypeArchs::Types types =
+            TypesToLearn(groups.config->config, groups.Find(order->tenant, order->group),
+                         {.template_name = order->overlay.template_name,
+                          .instance_type = order->overlay.instance_type});
+        WhenKnown(types, [this, order = std::move(order).value(), reply]() mutable {
+          context_.fleet.CreateOnDemand(
+              std::move(order), [this, reply](Result<api::CreateInstanceResponse> answer) {
+                if (!answer.has_value()) {
+                  answer = Fail(Refused(context_, "create_instance", std::move(answer).error()));
+                }
+                reply(std::move(answer));
+              });
+        });
       });
 }
 
@@ -178,7 +171,7 @@ Result<api::ListInstancesResponse> OperatorService::List(const TenantId& tenant,
   for (const Instance* instance : context_.fleet.OfTenant(tenant)) {
     if (after && instance->id <= *after) continue;
     if (!request.group.empty() && instance->group.text() != request.group) continue;
-    const api::InstancePhase phase = PhaseOf(instance->phase());
+    const api::InstancePhase phase = ApiPhase(instance->phase());
     const bool wanted = request.phases.empty()
                             ? phase != api::InstancePhase::kGone
                             : std::ranges::find(request.phases, phase) != request.phases.end();

@@ -5,11 +5,13 @@
 
 #include <fmt/format.h>
 
+#include "base/fault_point.h"
 #include "base/text.h"
 #include "core/joiner_input.h"
 #include "core/object_layout.h"
 #include "core/operator_record.h"
 #include "crypto/digest.h"
+#include "server/services/agent_certificate.h"
 #include "server/services/features.h"
 
 namespace nstance {
@@ -54,6 +56,7 @@ struct RegistrationService::Joiner {
   crypto::SerialNumber serial;
   Timestamp now = {};
   Duration life = {};
+  KeyClaim claim;
   bool reused = false;  // Another key has consumed the token.
 };
 
@@ -62,17 +65,33 @@ struct RegistrationService::OperatorJob {
   crypto::PublicKey key;
   std::string key_pem;  // The submitted bytes.
   std::string token_sha256;
+  KeyClaim claim;
   OperatorRecord record = {};
   Answer answer;
   std::unique_ptr<SettledPut> put = nullptr;
+  std::unique_ptr<OperatorEnrolment> enrolment = nullptr;
   Pending call = {};
 };
 
-RegistrationService::RegistrationService(ServiceContext& context) : context_(context) {}
+RegistrationService::RegistrationService(ServiceContext& context, IdentityKeys& keys)
+    : context_(context), keys_(keys) {}
 RegistrationService::~RegistrationService() = default;
 
 Error RegistrationService::Invalid(std::string_view reason, std::string message) const {
   return BadInput(context_, reason, InvalidArgument(std::move(message)));
+}
+
+Error RegistrationService::KeyOfAnother(const InstanceId& id) const {
+  context_.alarm(
+      {.name = "key_reuse", .detail = "it brings the key of another", .instance_id = id});
+  return Invalid("join_key", std::string(kForeignKey));
+}
+
+Error RegistrationService::KeyOfAnother(const TenantId& tenant) const {
+  context_.alarm({.name = "key_reuse",
+                  .detail = "an operator of tenant " + tenant.text() + " brings the key of another",
+                  .tenant = tenant});
+  return Invalid("join_key", std::string(kForeignKey));
 }
 
 // What no parser has counted.
@@ -90,6 +109,7 @@ Error RegistrationService::Refuse(const std::string& reason) const {
 
 Result<crypto::RegistrationClaims> RegistrationService::Verify(const Request& request,
                                                                crypto::TokenKind kind) {
+  AtStep(Step::kR2);
   const std::array keys = {context_.identity->nonce_key->public_key()};
   Result<crypto::RegistrationClaims> claims = crypto::VerifyRegistrationToken(
       request.registration_nonce_jwt,
@@ -121,6 +141,7 @@ Result<crypto::PublicKey> RegistrationService::CheckKey(const Request& request) 
     if (require) return Fail(RefuseInput("the proof of possession is missing"));
     return key;
   }
+  AtStep(Step::kR4);
   const Status proven = crypto::VerifyJoinProof(*key, request.registration_nonce_jwt,
                                                 context_.cluster, AsBytes(request.proof));
   if (!proven.has_value()) return Fail(RefuseInput(proven.error().message));
@@ -138,11 +159,16 @@ void RegistrationService::RegisterAgent(std::unique_ptr<RpcServerCall> call) {
 
 void RegistrationService::HandleAgent(const Request& request, const RpcCallInfo& info,
                                       const Answer& answer) {
+  AtStep(Step::kR1);
   const Result<crypto::RegistrationClaims> claims = Verify(request, crypto::TokenKind::kAgent);
   if (!claims.has_value()) return answer(Fail(claims.error()));
   const Result<InstanceId> id = ParsePuidv7(claims->subject);
   if (!id.has_value()) return answer(Fail(RefuseInput("the subject is no instance id")));
   const std::string token_sha256 = crypto::TokenSha256Hex(request.registration_nonce_jwt);
+  if (Planted(Plant::kTokenInLog)) {
+    context_.log.Debug("joining", {{"token", request.registration_nonce_jwt}});
+  }
+  AtStep(Step::kR3);
   const Instance* instance = context_.fleet.Find(claims->tenant, *id);
   if (instance == nullptr || instance->record() == nullptr ||
       !SameToken(*instance->record(), token_sha256) || !MayRegister(instance->record()->phase)) {
@@ -152,34 +178,45 @@ void RegistrationService::HandleAgent(const Request& request, const RpcCallInfo&
   const Result<crypto::PublicKey> key = CheckKey(request);
   if (!key.has_value()) return answer(Fail(key.error()));
   const Instance* holder = context_.fleet.FindByKey(HexEncode(key->SpkiSha256()));
-  if (holder != nullptr && holder->id != *id) {
-    context_.alarm("key_reuse",
-                   fmt::format("{} brings the key of {}", id->text(), holder->id.text()));
-    return answer(Fail(Invalid("join_key", std::string(kForeignKey))));
+  const KeyClaim claim = keys_.Claim(*key, id->text());
+  if ((holder != nullptr && holder->id != *id) || claim == nullptr) {
+    return answer(Fail(KeyOfAnother(*id)));
   }
-  const Loopback loopback = LoopbackFor(context_.config.current()->config);
-  Status facts;
-  if (!request.hostname.empty()) facts = CheckJoinerHostname(request.hostname);
-  if (facts.has_value() && !request.private_ipv4.empty()) {
-    facts = CheckJoinerIpv4(request.private_ipv4, loopback);
-  }
-  if (facts.has_value() && !request.private_ipv6.empty()) {
-    facts = CheckJoinerIpv6(request.private_ipv6, loopback);
-  }
+  const Status facts = CheckFacts(request);
   if (!facts.has_value()) return answer(Fail(Invalid("join_facts", facts.error().message)));
   const config::AgentCertificate& terms = context_.config.current()->config.certificates.agent;
   const Timestamp now = context_.loop.WallNow().TruncatedToSecond();
+  if (Status good = context_.issuer.CheckClock(now); !good) return answer(Fail(good.error()));
   const Duration life = HasFeature(info.metadata, Feature::kRenew) ? terms.ttl : terms.legacy_ttl;
-  ConsumeAgentToken(std::make_shared<Joiner>(Joiner{.id = *id,
-                                                    .token_sha256 = token_sha256,
-                                                    .key = *key,
-                                                    .hostname = request.hostname,
-                                                    .ipv4 = request.private_ipv4,
-                                                    .ipv6 = request.private_ipv6,
-                                                    .serial = context_.issuer.NewSerial(),
-                                                    .now = now,
-                                                    .life = context_.issuer.Clamp(life, now)}),
-                    answer);
+  const auto joiner = std::make_shared<Joiner>(Joiner{.id = *id,
+                                                      .token_sha256 = token_sha256,
+                                                      .key = *key,
+                                                      .hostname = request.hostname,
+                                                      .ipv4 = request.private_ipv4,
+                                                      .ipv6 = request.private_ipv6,
+                                                      .serial = context_.issuer.NewSerial(),
+                                                      .now = now,
+                                                      .life = context_.issuer.Clamp(life, now),
+                                                      .claim = claim});
+  keys_.FindOperators(*key, KeyNews::kRecent,
+                      [this, joiner, answer](const Result<IdentityKeys::Tenants>& operators) {
+                        if (!operators->empty()) {
+                          return answer(Fail(KeyOfAnother(joiner->id)));
+                        }
+                        ConsumeAgentToken(joiner, answer);
+                      });
+}
+
+Status RegistrationService::CheckFacts(const Request& request) const {
+  const Loopback loopback = LoopbackFor(context_.config.current()->config);
+  if (!request.hostname.empty()) RETURN_IF_ERROR(CheckJoinerHostname(request.hostname));
+  if (!request.private_ipv4.empty()) {
+    RETURN_IF_ERROR(CheckJoinerIpv4(request.private_ipv4, loopback));
+  }
+  if (!request.private_ipv6.empty()) {
+    RETURN_IF_ERROR(CheckJoinerIpv6(request.private_ipv6, loopback));
+  }
+  return {};
 }
 
 void RegistrationService::ConsumeAgentToken(const std::shared_ptr<Joiner>& joiner,
@@ -193,8 +230,9 @@ void RegistrationService::ConsumeAgentToken(const std::shared_ptr<Joiner>& joine
           return Fail(Unauthenticated("the token is not this instance's any more"));
         }
         const std::string pem = joiner->key.ToPem();
-        if (record.registered_at) {
-          if (record.public_key_pem == pem && record.generation <= 1) return {};
+        const bool same = record.public_key_pem == pem && record.generation <= 1;
+        if (record.registered_at && same && !Planted(Plant::kRepeatMakesNew)) return {};
+        if (record.registered_at && !same && !Planted(Plant::kAcceptsAnyKey)) {
           joiner->reused = true;
           return Fail(Unauthenticated("the token was consumed by another key"));
         }
@@ -213,40 +251,29 @@ void RegistrationService::ConsumeAgentToken(const std::shared_ptr<Joiner>& joine
         return {};
       },
       [this, joiner, answer](const Result<StoredRecord>& stored) {
-        if (stored.has_value()) return IssueAgent(stored->record, answer);
+        if (stored.has_value()) {
+          return IssueAgentCertificate(
+              context_, stored->record, "join", [answer](Result<IssuedCertificate> issued) {
+                AtStep(Step::kR9);
+                if (!issued.has_value()) return answer(Fail(std::move(issued).error()));
+                answer(api::RegisterClientResponse{.client_certificate_pem = std::move(issued->pem),
+                                                   .expires_at = issued->expires_at});
+              });
+        }
         if (stored.error().code == Code::kUnauthenticated) {
-          if (joiner->reused) context_.alarm("nonce_reuse", joiner->id.text());
+          if (joiner->reused) {
+            context_.alarm({.name = "nonce_reuse",
+                            .detail = "its token with another key",
+                            .instance_id = joiner->id});
+          }
           return answer(Fail(RefuseInput(stored.error().message)));
         }
         if (stored.error().code == Code::kNotFound) {
           return answer(Fail(Refuse("the record is gone")));
         }
         answer(Fail(stored.error()));
-      });
-}
-
-void RegistrationService::IssueAgent(const InstanceRecord& record, const Answer& answer) {
-  const Result<crypto::PublicKey> key = crypto::PublicKey::FromPem(record.public_key_pem);
-  const Result<crypto::SerialNumber> serial = crypto::SerialNumber::FromDecimal(record.cert_serial);
-  if (!key.has_value() || !serial.has_value() || !record.cert_issued_at ||
-      !record.cert_expires_at) {
-    return answer(Fail(Internal("the record holds no certificate that could be made again")));
-  }
-  const Timestamp expires = *record.cert_expires_at;
-  context_.issuer.Issue(
-      {.subject = crypto::AgentSubject{.tenant = record.tenant, .instance = record.instance_id},
-       .key = *key,
-       .serial = *serial,
-       .issued_at = *record.cert_issued_at,
-       .life = expires - *record.cert_issued_at},
-      [this, answer, expires, id = record.instance_id](Result<std::string> pem) {
-        if (!pem.has_value()) return answer(Fail(std::move(pem).error()));
-        context_.log.Info(
-            "certificate issued",
-            {{"actor", id}, {"action", "join"}, {"role", "agent"}, {"expires_at", expires}});
-        answer(api::RegisterClientResponse{.client_certificate_pem = std::move(pem).value(),
-                                           .expires_at = expires});
-      });
+      },
+      Step::kR5);
 }
 
 // --- Operators -----------------------------------------------------------------------------------
@@ -259,6 +286,7 @@ void RegistrationService::RegisterOperator(std::unique_ptr<RpcServerCall> call) 
 }
 
 void RegistrationService::HandleOperator(const Request& request, const Answer& answer) {
+  AtStep(Step::kR1);
   const Result<crypto::RegistrationClaims> claims = Verify(request, crypto::TokenKind::kOperator);
   if (!claims.has_value()) return answer(Fail(claims.error()));
   if (claims->subject != context_.cluster.text()) {
@@ -269,11 +297,15 @@ void RegistrationService::HandleOperator(const Request& request, const Answer& a
                                 FailedPrecondition("the token's tenant is not in the "
                                                    "configuration"))));
   }
+  if (Status good = context_.issuer.CheckClock(context_.loop.WallNow()); !good) {
+    return answer(Fail(good.error()));
+  }
   const Result<crypto::PublicKey> key = CheckKey(request);
   if (!key.has_value()) return answer(Fail(key.error()));
-  if (context_.fleet.FindByKey(HexEncode(key->SpkiSha256())) != nullptr) {
-    context_.alarm("key_reuse", "an operator brings an agent's key");
-    return answer(Fail(Invalid("join_key", std::string(kForeignKey))));
+  const std::string who = "an operator of tenant " + claims->tenant.text();
+  const KeyClaim claim = keys_.Claim(*key, who);
+  if (context_.fleet.FindByKey(HexEncode(key->SpkiSha256())) != nullptr || claim == nullptr) {
+    return answer(Fail(KeyOfAnother(claims->tenant)));
   }
   const std::uint64_t number = next_++;
   operators_[number] = std::make_unique<OperatorJob>(
@@ -281,8 +313,16 @@ void RegistrationService::HandleOperator(const Request& request, const Answer& a
                   .key = *key,
                   .key_pem = request.public_key_pem,
                   .token_sha256 = crypto::TokenSha256Hex(request.registration_nonce_jwt),
+                  .claim = claim,
                   .answer = answer});
-  ConsumeOperatorToken(number);
+  keys_.FindOperators(
+      *key, KeyNews::kFresh,
+      [this, number, tenant = claims->tenant](Result<IdentityKeys::Tenants> holders) {
+        if (!holders.has_value()) return FinishOperator(number, Fail(std::move(holders).error()));
+        holders->erase(tenant);
+        if (!holders->empty()) return FinishOperator(number, Fail(KeyOfAnother(tenant)));
+        ConsumeOperatorToken(number);
+      });
 }
 
 // Single use by a create-only object that holds the key's bytes.
@@ -302,6 +342,7 @@ void RegistrationService::ConsumeOperatorToken(std::uint64_t number) {
         if (version.error().code == Code::kAborted) return ReadOperatorToken(number);
         FinishOperator(number, Fail(Unavailable(version.error().message)));
       });
+  AtStep(Step::kR5);
   job.put->Start();
 }
 
@@ -313,7 +354,9 @@ void RegistrationService::ReadOperatorToken(std::uint64_t number) {
           return FinishOperator(number, Fail(Unavailable(object.error().message)));
         }
         if (object->bytes == operators_.at(number)->key_pem) return WriteOperator(number);
-        context_.alarm("nonce_reuse", "an operator's token with another key");
+        context_.alarm({.name = "nonce_reuse",
+                        .detail = "an operator's token with another key",
+                        .tenant = operators_.at(number)->claims.tenant});
         FinishOperator(number, Fail(RefuseInput("the token was consumed by another key")));
       });
 }
@@ -335,60 +378,38 @@ void RegistrationService::WriteOperator(std::uint64_t number) {
                 .nonce_sha256 = job.token_sha256,
                 .tenant = job.claims.tenant,
                 .write_id = Base64UrlEncode(random)};
-  job.put = std::make_unique<SettledPut>(
-      SettledPut::Deps{context_.loop, context_.cluster_store, context_.jitter},
-      SettledPut::Request{
-          .put = {.key = OperatorKey(job.claims.tenant, OperatorStorageKey(job.key)),
-                  .bytes = EncodeOperatorRecord(job.record),
-                  .condition = IfAbsent{}},
-          .deadline = context_.loop.Now() + kSettleLimit},
-      [this, number](const Result<ObjectVersion>& version) {
-        if (version.has_value()) return IssueOperator(number);
-        if (version.error().code == Code::kAborted) return ReadOperator(number);
-        FinishOperator(number, Fail(Unavailable(version.error().message)));
+  job.enrolment = std::make_unique<OperatorEnrolment>(
+      OperatorEnrolment::Deps{.loop = context_.loop,
+                              .store = context_.cluster_store,
+                              .jitter = context_.jitter,
+                              .issuer = context_.issuer},
+      OperatorEnrolment::Request{
+          .record = job.record, .key = job.key, .settle_limit = kSettleLimit},
+      [this, number](Result<EnrolledOperator> enrolled) {
+        OnEnrolled(number, std::move(enrolled));
       });
-  job.put->Start();
+  job.enrolment->Start();
 }
 
-// The same key again: the same certificate, as long as it is the first one.
-void RegistrationService::ReadOperator(std::uint64_t number) {
+void RegistrationService::OnEnrolled(std::uint64_t number, Result<EnrolledOperator> enrolled) {
+  if (!enrolled.has_value()) {
+    if (enrolled.error().code == Code::kAlreadyExists) {
+      return FinishOperator(number, Fail(RefuseInput(enrolled.error().message)));
+    }
+    if (enrolled.error().code == Code::kInvalidArgument) {
+      return FinishOperator(number, Fail(KeyOfAnother(operators_.at(number)->claims.tenant)));
+    }
+    return FinishOperator(number, Fail(std::move(enrolled).error()));
+  }
+  if (enrolled->record.expires_at <= context_.loop.WallNow()) {
+    return FinishOperator(number, Fail(RefuseInput("the key's certificate has expired")));
+  }
   OperatorJob& job = *operators_.at(number);
-  job.call = context_.cluster_store.Get(
-      OperatorKey(job.claims.tenant, OperatorStorageKey(job.key)),
-      [this, number](const Result<Object>& object) {
-        if (!object.has_value()) {
-          return FinishOperator(number, Fail(Unavailable(object.error().message)));
-        }
-        OperatorJob& at = *operators_.at(number);
-        Result<OperatorRecord> record = DecodeOperatorRecord(object->bytes);
-        if (!record.has_value()) return FinishOperator(number, Fail(record.error()));
-        if (record->public_key_pem != at.key.ToPem() || record->nonce_sha256 != at.token_sha256) {
-          return FinishOperator(number,
-                                Fail(RefuseInput("the key was registered with another token")));
-        }
-        at.record = std::move(record).value();
-        IssueOperator(number);
-      });
-}
-
-void RegistrationService::IssueOperator(std::uint64_t number) {
-  const OperatorJob& job = *operators_.at(number);
-  const Result<crypto::SerialNumber> serial =
-      crypto::SerialNumber::FromDecimal(job.record.cert_serial);
-  if (!serial.has_value()) return FinishOperator(number, Fail(serial.error()));
-  const Timestamp expires = job.record.expires_at;
-  context_.issuer.Issue(
-      {.subject = crypto::OperatorSubject{.tenant = job.claims.tenant, .id = context_.cluster},
-       .key = job.key,
-       .serial = *serial,
-       .issued_at = job.record.issued_at(),
-       .life = expires - job.record.issued_at()},
-      [this, number, expires](Result<std::string> pem) {
-        if (!pem.has_value()) return FinishOperator(number, Fail(std::move(pem).error()));
-        FinishOperator(number,
-                       api::RegisterClientResponse{.client_certificate_pem = std::move(pem).value(),
-                                                   .expires_at = expires});
-      });
+  keys_.Note(job.key, job.claims.tenant);
+  job.record = std::move(enrolled->record);
+  FinishOperator(number, api::RegisterClientResponse{
+                             .client_certificate_pem = std::move(enrolled->certificate_pem),
+                             .expires_at = job.record.expires_at});
 }
 
 void RegistrationService::FinishOperator(std::uint64_t number,
@@ -404,6 +425,7 @@ void RegistrationService::FinishOperator(std::uint64_t number,
                                              {"role", "operator"},
                                              {"expires_at", job->record.expires_at}});
     if (context_.rows != nullptr) {
+      AtStep(Step::kR8);
       std::vector<cache::Change> changes;
       changes.emplace_back(cache::OperatorRow{.tenant = job->claims.tenant,
                                               .storage_key = OperatorStorageKey(job->key),
@@ -413,6 +435,7 @@ void RegistrationService::FinishOperator(std::uint64_t number,
       context_.rows->Write(std::move(changes));
     }
   }
+  AtStep(Step::kR9);
   job->answer(std::move(answer));
 }
 

@@ -14,15 +14,18 @@
 #include <string>
 
 #include "crypto/registration_token.h"
+#include "server/services/identity_keys.h"
 #include "server/services/service_context.h"
 #include "server/services/unary_calls.h"
+#include "storage/operator_enrolment.h"
 #include "storage/settled_put.h"
 
 namespace nstance {
 
 class RegistrationService final {
  public:
-  explicit RegistrationService(ServiceContext& context);
+  // Both outlive it.
+  RegistrationService(ServiceContext& context, IdentityKeys& keys);
   RegistrationService(const RegistrationService&) = delete;
   RegistrationService& operator=(const RegistrationService&) = delete;
   ~RegistrationService();
@@ -40,20 +43,22 @@ class RegistrationService final {
                                                           crypto::TokenKind kind);
   [[nodiscard]] Result<crypto::PublicKey> CheckKey(const Request& request);
   void HandleAgent(const Request& request, const RpcCallInfo& info, const Answer& answer);
+  [[nodiscard]] Status CheckFacts(const Request& request) const;
   void ConsumeAgentToken(const std::shared_ptr<Joiner>& joiner, const Answer& answer);
-  void IssueAgent(const InstanceRecord& record, const Answer& answer);
   void HandleOperator(const Request& request, const Answer& answer);
   void ConsumeOperatorToken(std::uint64_t job);
   void ReadOperatorToken(std::uint64_t job);
   void WriteOperator(std::uint64_t job);
-  void ReadOperator(std::uint64_t job);
-  void IssueOperator(std::uint64_t job);
+  void OnEnrolled(std::uint64_t job, Result<EnrolledOperator> enrolled);
   void FinishOperator(std::uint64_t job, Result<api::RegisterClientResponse> answer);
+  [[nodiscard]] Error KeyOfAnother(const InstanceId& id) const;
+  [[nodiscard]] Error KeyOfAnother(const TenantId& tenant) const;  // Of an operator.
   [[nodiscard]] Error Refuse(const std::string& reason) const;
   [[nodiscard]] Error RefuseInput(const std::string& reason) const;
   [[nodiscard]] Error Invalid(std::string_view reason, std::string message) const;
 
   ServiceContext& context_;
+  IdentityKeys& keys_;
   UnaryCalls calls_;
   std::map<std::uint64_t, std::unique_ptr<OperatorJob>> operators_;
   std::uint64_t next_ = 1;

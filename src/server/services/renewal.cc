@@ -1,16 +1,23 @@
 #include "server/services/renewal.h"
 
+#include <algorithm>
 #include <array>
 #include <utility>
+#include <vector>
 
+#include "base/fault_point.h"
 #include "base/text.h"
 #include "core/object_layout.h"
+#include "server/services/agent_certificate.h"
 #include "server/services/features.h"
 
 namespace nstance {
 namespace {
 
 constexpr Duration kSettleLimit = Duration::Seconds(6);
+constexpr int kMaxRetries = 4;
+constexpr std::size_t kStorageKeyLength = 32;
+constexpr std::size_t kTail = 8;  // Of an operator's id, as the Go admin tool names its record.
 constexpr std::string_view kCloned = "the identity is used by two holders";
 
 Result<crypto::PublicKey> ParseKey(const api::RenewCertificateRequest& request,
@@ -29,6 +36,7 @@ struct RenewalService::AgentJob {
   crypto::SerialNumber serial;
   Timestamp now = {};
   Duration life = {};
+  KeyClaim claim;
   bool cloned = false;
 };
 
@@ -36,20 +44,45 @@ struct RenewalService::OperatorJob {
   crypto::PeerIdentity caller;
   crypto::PublicKey key;
   Answer answer;
+  KeyClaim claim;
+  // Where the record may be, in this order: see ReadOperator().
+  std::vector<std::string> names;
+  std::size_t look = 0;  // The name that is, or was last, looked at.
+  int retries = 0;
+  bool read_again = false;
   OperatorRecord record = {};
-  std::string storage_key = {};
-  bool second_look = false;  // Found by the key asked for, not by the one presented.
   std::unique_ptr<SettledPut> put = nullptr;
   Pending call = {};
 };
 
-RenewalService::RenewalService(ServiceContext& context) : context_(context) {}
+RenewalService::RenewalService(ServiceContext& context, IdentityKeys& keys)
+    : context_(context), keys_(keys) {}
 RenewalService::~RenewalService() = default;
 
-Error RenewalService::KeyOfAnother(const std::string& who) const {
-  context_.alarm("key_reuse", who + " asks for the key of another");
+Error RenewalService::ForeignKey() const {
   return BadInput(context_, "renew_key",
                   InvalidArgument("public_key_pem: the key belongs to another identity"));
+}
+
+Error RenewalService::KeyOfAnother(const InstanceId& id) const {
+  context_.alarm(
+      {.name = "key_reuse", .detail = "it asks for the key of another", .instance_id = id});
+  return ForeignKey();
+}
+
+Error RenewalService::KeyOfAnother(const TenantId& tenant) const {
+  context_.alarm(
+      {.name = "key_reuse",
+       .detail = "an operator of tenant " + tenant.text() + " asks for the key of another",
+       .tenant = tenant});
+  return ForeignKey();
+}
+
+Error RenewalService::CloneOf(const TenantId& tenant) const {
+  context_.alarm({.name = "identity_clone",
+                  .detail = "operator of tenant " + tenant.text(),
+                  .tenant = tenant});
+  return Unauthenticated(std::string(kCloned));
 }
 
 // --- Agents --------------------------------------------------------------------------------------
@@ -69,17 +102,32 @@ void RenewalService::HandleAgent(const Request& request, const RpcCallInfo& info
   const Result<InstanceId> id = ParsePuidv7(caller.id);
   if (!id.has_value()) return answer(Fail(PermissionDenied("the certificate names no instance")));
   const Instance* holder = context_.fleet.FindByKey(HexEncode(key->SpkiSha256()));
-  if (holder != nullptr && holder->id != *id) return answer(Fail(KeyOfAnother(id->text())));
+  const KeyClaim claim = keys_.Claim(*key, id->text());
+  if ((holder != nullptr && holder->id != *id) || claim == nullptr) {
+    return answer(Fail(KeyOfAnother(*id)));
+  }
   const config::AgentCertificate& terms = context_.config.current()->config.certificates.agent;
   const Timestamp now = context_.loop.WallNow().TruncatedToSecond();
+  if (Status good = context_.issuer.CheckClock(now); !good) return answer(Fail(good.error()));
   const Duration life = HasFeature(info.metadata, Feature::kRenew) ? terms.ttl : terms.legacy_ttl;
   auto job = std::make_shared<AgentJob>(AgentJob{.presented_serial = caller.serial,
                                                  .key_pem = key->ToPem(),
                                                  .serial = context_.issuer.NewSerial(),
                                                  .now = now,
-                                                 .life = context_.issuer.Clamp(life, now)});
+                                                 .life = context_.issuer.Clamp(life, now),
+                                                 .claim = claim});
+  keys_.FindOperators(
+      *key, KeyNews::kRecent,
+      [this, id = *id, job, answer](const Result<IdentityKeys::Tenants>& operators) {
+        if (!operators->empty()) return answer(Fail(KeyOfAnother(id)));
+        EditAgent(id, job, answer);
+      });
+}
+
+void RenewalService::EditAgent(const InstanceId& id, const std::shared_ptr<AgentJob>& job,
+                               const Answer& answer) {
   context_.fleet.EditRecord(
-      *id,
+      id,
       [job](InstanceRecord& record) -> Status {
         job->cloned = false;
         if (record.blocked) return Fail(Unauthenticated(std::string(kCloned)));
@@ -89,7 +137,7 @@ void RenewalService::HandleAgent(const Request& request, const RpcCallInfo& info
             past_drain) {
           return Fail(PermissionDenied("the instance is being deleted"));
         }
-        if (record.cert_serial != job->presented_serial) {
+        if (record.cert_serial != job->presented_serial && !Planted(Plant::kCloneIsFine)) {
           if (record.public_key_pem == job->key_pem) return {};  // The answer was lost.
           job->cloned = true;
           record.blocked = RecordMark{.reason = "identity_clone", .at = job->now};
@@ -99,10 +147,10 @@ void RenewalService::HandleAgent(const Request& request, const RpcCallInfo& info
         record.cert_serial = job->serial.decimal();
         record.cert_issued_at = job->now;
         record.cert_expires_at = job->now + job->life;
-        record.generation += 1;
+        record.generation += Planted(Plant::kKeepsGeneration) ? 0 : 1;
         return {};
       },
-      [this, job, answer, id = *id](const Result<StoredRecord>& stored) {
+      [this, job, answer, id](const Result<StoredRecord>& stored) {
         if (!stored.has_value()) {
           if (stored.error().code == Code::kNotFound) {
             return answer(Fail(PermissionDenied("the instance is being deleted")));
@@ -110,35 +158,19 @@ void RenewalService::HandleAgent(const Request& request, const RpcCallInfo& info
           return answer(Fail(stored.error()));
         }
         if (job->cloned) {
-          context_.alarm("identity_clone", id.text());
+          context_.alarm(
+              {.name = "identity_clone", .detail = "two machines use it", .instance_id = id});
           return answer(Fail(Unauthenticated(std::string(kCloned))));
         }
-        IssueAgent(stored->record, answer);
-      });
-}
-
-void RenewalService::IssueAgent(const InstanceRecord& record, const Answer& answer) {
-  const Result<crypto::PublicKey> key = crypto::PublicKey::FromPem(record.public_key_pem);
-  const Result<crypto::SerialNumber> serial = crypto::SerialNumber::FromDecimal(record.cert_serial);
-  if (!key.has_value() || !serial.has_value() || !record.cert_issued_at ||
-      !record.cert_expires_at) {
-    return answer(Fail(Internal("the record holds no certificate that could be made again")));
-  }
-  const Timestamp expires = *record.cert_expires_at;
-  context_.issuer.Issue(
-      {.subject = crypto::AgentSubject{.tenant = record.tenant, .instance = record.instance_id},
-       .key = *key,
-       .serial = *serial,
-       .issued_at = *record.cert_issued_at,
-       .life = expires - *record.cert_issued_at},
-      [this, answer, expires, id = record.instance_id](Result<std::string> pem) {
-        if (!pem.has_value()) return answer(Fail(std::move(pem).error()));
-        context_.log.Info(
-            "certificate issued",
-            {{"actor", id}, {"action", "renew"}, {"role", "agent"}, {"expires_at", expires}});
-        answer(api::RenewCertificateResponse{.client_certificate_pem = std::move(pem).value(),
-                                             .expires_at = expires});
-      });
+        IssueAgentCertificate(
+            context_, stored->record, "renew", [answer](Result<IssuedCertificate> issued) {
+              AtStep(Step::kW6);
+              if (!issued.has_value()) return answer(Fail(std::move(issued).error()));
+              answer(api::RenewCertificateResponse{.client_certificate_pem = std::move(issued->pem),
+                                                   .expires_at = issued->expires_at});
+            });
+      },
+      Step::kW8);
 }
 
 // --- Operators -----------------------------------------------------------------------------------
@@ -154,20 +186,27 @@ void RenewalService::HandleOperator(const Request& request, const RpcCallInfo& i
                                     const Answer& answer) {
   const Result<crypto::PublicKey> key = ParseKey(request, context_.source);
   if (!key.has_value()) return answer(Fail(key.error()));
-  if (context_.fleet.FindByKey(HexEncode(key->SpkiSha256())) != nullptr) {
-    return answer(Fail(KeyOfAnother("an operator")));
+  const crypto::PeerIdentity& caller = *info.peer.identity;
+  const KeyClaim claim = keys_.Claim(*key, "operator " + caller.id + " " + caller.serial);
+  if (context_.fleet.FindByKey(HexEncode(key->SpkiSha256())) != nullptr || claim == nullptr) {
+    return answer(Fail(KeyOfAnother(caller.tenant)));
   }
   const std::uint64_t number = next_++;
-  operators_[number] = std::make_unique<OperatorJob>(
-      OperatorJob{.caller = *info.peer.identity, .key = *key, .answer = answer});
-  ReadOperator(number, HexEncode(info.peer.identity->key_sha256).substr(0, 32));
+  operators_[number] = std::make_unique<OperatorJob>(OperatorJob{
+      .caller = caller,
+      .key = *key,
+      .answer = answer,
+      .claim = claim,
+      .names = {HexEncode(caller.key_sha256).substr(0, kStorageKeyLength), OperatorStorageKey(*key),
+                caller.id,
+                caller.id.substr(caller.id.size() - std::min(caller.id.size(), kTail))}});
+  ReadOperator(number);
 }
 
-void RenewalService::ReadOperator(std::uint64_t number, std::string storage_key) {
+void RenewalService::ReadOperator(std::uint64_t number) {
   OperatorJob& job = *operators_.at(number);
-  job.storage_key = std::move(storage_key);
   job.call = context_.cluster_store.Get(
-      OperatorKey(job.caller.tenant, job.storage_key),
+      OperatorKey(job.caller.tenant, job.names[job.look]),
       [this, number](const Result<Object>& object) { OnOperator(number, object); });
 }
 
@@ -177,9 +216,7 @@ void RenewalService::OnOperator(std::uint64_t number, const Result<Object>& obje
     if (object.error().code != Code::kNotFound) {
       return FinishOperator(number, Fail(Unavailable(object.error().message)));
     }
-    if (!std::exchange(job.second_look, true)) {
-      return ReadOperator(number, OperatorStorageKey(job.key));
-    }
+    if (++job.look < job.names.size()) return ReadOperator(number);
     return FinishOperator(number, Fail(Unauthenticated("the operator is not registered")));
   }
   Result<OperatorRecord> record = DecodeOperatorRecord(object->bytes);
@@ -187,20 +224,26 @@ void RenewalService::OnOperator(std::uint64_t number, const Result<Object>& obje
   job.record = std::move(record).value();
   if (job.record.cert_serial == job.caller.serial) return CheckFree(number, *object);
   if (job.record.public_key_pem == job.key.ToPem()) return NameOperator(number);
-  context_.alarm("identity_clone", "operator of tenant " + job.caller.tenant.text());
-  FinishOperator(number, Fail(Unauthenticated(std::string(kCloned))));
+  FinishOperator(number, Fail(CloneOf(job.caller.tenant)));
 }
 
 void RenewalService::CheckFree(std::uint64_t number, Object object) {
   OperatorJob& job = *operators_.at(number);
-  const std::string name = OperatorStorageKey(job.key);
-  if (name == job.storage_key) return WriteOperator(number, object);
-  job.call = context_.cluster_store.Get(
-      OperatorKey(job.caller.tenant, name),
-      [this, number, object = std::move(object)](const Result<Object>& other) {
-        if (other.has_value()) return FinishOperator(number, Fail(KeyOfAnother("an operator")));
-        if (other.error().code == Code::kNotFound) return WriteOperator(number, object);
-        FinishOperator(number, Fail(Unavailable(other.error().message)));
+  if (OperatorStorageKey(job.key) == job.names[job.look]) return WriteOperator(number, object);
+  keys_.FindOperators(
+      job.key, KeyNews::kFresh,
+      [this, number, object = std::move(object)](const Result<IdentityKeys::Tenants>& holders) {
+        if (!holders.has_value()) {
+          return FinishOperator(number, Fail(holders.error()));
+        }
+        if (holders->empty()) return WriteOperator(number, object);
+        // Perhaps by ourselves: another call was faster, and the record tells.
+        OperatorJob& held = *operators_.at(number);
+        const bool own = *holders == IdentityKeys::Tenants{held.caller.tenant};
+        if (own && !std::exchange(held.read_again, true)) {
+          return ReadOperator(number);
+        }
+        FinishOperator(number, Fail(KeyOfAnother(operators_.at(number)->caller.tenant)));
       });
 }
 
@@ -210,6 +253,9 @@ void RenewalService::WriteOperator(std::uint64_t number, const Object& object) {
   }
   OperatorJob& job = *operators_.at(number);
   const Timestamp now = context_.loop.WallNow().TruncatedToSecond();
+  if (Status good = context_.issuer.CheckClock(now); !good) {
+    return FinishOperator(number, Fail(good.error()));
+  }
   std::array<std::uint8_t, 16> random{};
   context_.random.Fill(random);
   job.record.public_key_pem = job.key.ToPem();
@@ -223,14 +269,22 @@ void RenewalService::WriteOperator(std::uint64_t number, const Object& object) {
   // The old name first: from here on the certificate that was presented is an old generation.
   job.put = std::make_unique<SettledPut>(
       SettledPut::Deps{context_.loop, context_.cluster_store, context_.jitter},
-      SettledPut::Request{.put = {.key = OperatorKey(job.caller.tenant, job.storage_key),
+      SettledPut::Request{.put = {.key = OperatorKey(job.caller.tenant, job.names[job.look]),
                                   .bytes = EncodeOperatorRecord(job.record),
                                   .condition = IfVersion{object.version}},
                           .deadline = context_.loop.Now() + kSettleLimit},
       [this, number](const Result<ObjectVersion>& version) {
         if (version.has_value()) return NameOperator(number);
-        FinishOperator(number, Fail(Unavailable(version.error().message)));
+        if (version.error().code != Code::kAborted) {
+          return FinishOperator(number, Fail(Unavailable(version.error().message)));
+        }
+        OperatorJob& lost = *operators_.at(number);
+        if (++lost.retries > kMaxRetries) {
+          return FinishOperator(number, Fail(Aborted("the operator's record keeps changing")));
+        }
+        ReadOperator(number);
       });
+  AtStep(Step::kW8);
   job.put->Start();
 }
 
@@ -238,7 +292,7 @@ void RenewalService::WriteOperator(std::uint64_t number, const Object& object) {
 void RenewalService::NameOperator(std::uint64_t number) {
   OperatorJob& job = *operators_.at(number);
   const std::string name = OperatorStorageKey(job.key);
-  if (name == job.storage_key) return IssueOperator(number);
+  if (name == job.names[job.look]) return IssueOperator(number);
   job.put = std::make_unique<SettledPut>(
       SettledPut::Deps{context_.loop, context_.cluster_store, context_.jitter},
       SettledPut::Request{.put = {.key = OperatorKey(job.caller.tenant, name),
@@ -246,12 +300,49 @@ void RenewalService::NameOperator(std::uint64_t number) {
                                   .condition = IfAbsent{}},
                           .deadline = context_.loop.Now() + kSettleLimit},
       [this, number](const Result<ObjectVersion>& version) {
-        // There already: an earlier try whose answer was lost.
-        const bool there = !version.has_value() && version.error().code == Code::kAborted;
-        if (version.has_value() || there) return IssueOperator(number);
+        if (version.has_value()) return CheckStillFree(number);
+        if (version.error().code == Code::kAborted) return ReadName(number);
         FinishOperator(number, Fail(Unavailable(version.error().message)));
       });
+  AtStep(Step::kW8);
   job.put->Start();
+}
+
+// There already: by an earlier try whose answer was lost, or another's.
+void RenewalService::ReadName(std::uint64_t number) {
+  OperatorJob& job = *operators_.at(number);
+  job.call = context_.cluster_store.Get(
+      OperatorKey(job.caller.tenant, OperatorStorageKey(job.key)),
+      [this, number](const Result<Object>& object) {
+        if (!object.has_value()) {
+          return FinishOperator(number, Fail(Unavailable(object.error().message)));
+        }
+        const OperatorJob& of = *operators_.at(number);
+        const Result<OperatorRecord> record = DecodeOperatorRecord(object->bytes);
+        if (!record.has_value()) return FinishOperator(number, Fail(record.error()));
+        if (record->cert_serial == of.record.cert_serial) return CheckStillFree(number);
+        if (record->client_id == of.record.client_id && record->generation > of.record.generation) {
+          // The certificate that is asked for again has been renewed since.
+          return FinishOperator(number, Fail(CloneOf(of.caller.tenant)));
+        }
+        FinishOperator(number, Fail(KeyOfAnother(operators_.at(number)->caller.tenant)));
+      });
+}
+
+// Two tenants that ask for one key at the same moment: the later to write sees the other's name.
+void RenewalService::CheckStillFree(std::uint64_t number) {
+  OperatorJob& job = *operators_.at(number);
+  keys_.FindOperators(job.key, KeyNews::kFresh,
+                      [this, number](const Result<IdentityKeys::Tenants>& holders) {
+                        if (!holders.has_value()) {
+                          return FinishOperator(number, Fail(holders.error()));
+                        }
+                        if (holders->size() > 1) {
+                          const TenantId& tenant = operators_.at(number)->caller.tenant;
+                          return FinishOperator(number, Fail(KeyOfAnother(tenant)));
+                        }
+                        IssueOperator(number);
+                      });
 }
 
 void RenewalService::IssueOperator(std::uint64_t number) {
@@ -268,7 +359,9 @@ void RenewalService::IssueOperator(std::uint64_t number) {
                          .key = job.key,
                          .serial = *serial,
                          .issued_at = job.record.issued_at(),
-                         .life = expires - job.record.issued_at()},
+                         .life = expires - job.record.issued_at(),
+                         .log_step = Step::kW4,
+                         .sign_step = Step::kW5},
                         [this, number, expires](Result<std::string> pem) {
                           if (!pem.has_value()) {
                             return FinishOperator(number, Fail(std::move(pem).error()));
@@ -285,6 +378,7 @@ void RenewalService::FinishOperator(std::uint64_t number,
   std::shared_ptr<OperatorJob> job = std::move(at->second);
   operators_.erase(at);
   context_.loop.Post([job] {});  // Its own callback may be on the stack.
+  AtStep(Step::kW6);
   job->answer(std::move(answer));
 }
 

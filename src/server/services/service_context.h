@@ -14,18 +14,20 @@
 #include "base/log.h"
 #include "base/metrics.h"
 #include "base/prng.h"
+#include "core/cluster_keys_machine.h"
 #include "ports/cache.h"
 #include "ports/loop.h"
 #include "ports/object_store.h"
 #include "ports/rpc.h"
 #include "ports/secure_random.h"
-#include "server/cluster_keys_machine.h"
 #include "server/config_source.h"
 #include "server/deny_watch.h"
+#include "server/fleet/alarm.h"
 #include "server/fleet/fleet.h"
 #include "server/group_source.h"
-#include "server/leader_scope.h"
-#include "server/services/certificate_issuer.h"
+#include "server/type_archs.h"
+#include "storage/certificate_issuer.h"
+#include "storage/leader_scope.h"
 
 namespace nstance {
 
@@ -44,14 +46,14 @@ struct ServiceContext {
   LeaderScope& leader;
   Fleet& fleet;
   GroupSource& groups;
+  TypeArchs& types;
   ConfigSource& config;
   const DenyWatch& denied;
   CertificateIssuer& issuer;
   ClusterIdentityRef identity;
   ClusterId cluster;
   ShardId shard;
-  // `alarms_total{alarm}` and a log line.
-  std::function<void(std::string_view alarm, const std::string& detail)> alarm;
+  std::function<void(const Alarm&)> alarm;
   // Null: nothing is counted.
   metrics::Registry* metrics = nullptr;
   // The cache on this machine's disk; null: none is kept.

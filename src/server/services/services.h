@@ -12,6 +12,7 @@
 #include <string_view>
 
 #include "server/services/agent_streams.h"
+#include "server/services/identity_keys.h"
 #include "server/services/operator_service.h"
 #include "server/services/registration.h"
 #include "server/services/renewal.h"
@@ -46,6 +47,7 @@ class Services final {
   }
 
   ServiceContext& context_;
+  IdentityKeys keys_;
   RegistrationService registration_;
   RenewalService renewal_;
   AgentStreams streams_;

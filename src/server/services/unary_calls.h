@@ -29,8 +29,8 @@ class Reply {
   void operator()(Result<Response> answer) const;
 
  private:
-  UnaryCalls* calls_;
-  std::uint64_t number_;
+  UnaryCalls* calls_ = nullptr;
+  std::uint64_t number_ = 0;
 };
 
 class UnaryCalls final {

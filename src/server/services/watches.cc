@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <array>
 
+#include <fmt/format.h>
+
+#include "base/fault_point.h"
 #include "base/metric_families.h"
 #include "server/services/features.h"
 #include "server/services/group_status.h"
@@ -13,6 +16,7 @@ namespace {
 constexpr Duration kGroupGap = Duration::Seconds(1);
 constexpr Duration kErrorGap = Duration::Minutes(1);
 constexpr std::size_t kMaxErrorTexts = 10'000;
+constexpr std::int32_t kMaxBacklog = 256;
 
 // What a message holds in a queue, roughly: its texts count, not its encoding.
 std::size_t SizeOf(const api::GroupStatus& status) {
@@ -21,6 +25,29 @@ std::size_t SizeOf(const api::GroupStatus& status) {
   for (const std::string& id : status.instance_ids) size += id.size() + 32;
   for (const auto& [name, value] : status.vars) size += name.size() + value.size() + 64;
   return size;
+}
+
+std::size_t SizeOf(const api::Event& event) {
+  return 256 + event.reason.size() + event.message.size();
+}
+
+bool Matches(const api::WatchEventsRequest& wanted, const api::Event& event) {
+  return (wanted.group.empty() || wanted.group == event.group) &&
+         (wanted.instance_id.empty() || wanted.instance_id == event.instance_id);
+}
+
+Status CheckRequest(const api::WatchEventsRequest& request) {
+  if (request.backlog < 0 || request.backlog > kMaxBacklog) {
+    return Fail(InvalidArgument(fmt::format("backlog: 0 to {}", kMaxBacklog)));
+  }
+  if (!request.group.empty()) {
+    const Result<GroupKey> key = GroupKey::Parse(request.group);
+    if (!key.has_value()) return Fail(InvalidArgument("group: " + key.error().message));
+  }
+  if (request.instance_id.empty()) return {};
+  const Result<InstanceId> id = ParseInstanceId(request.instance_id);
+  if (!id.has_value()) return Fail(id.error());
+  return {};
 }
 
 const metrics::Family& Overflows() {
@@ -39,9 +66,10 @@ std::string_view Watches::KindName(Kind kind) {
   switch (kind) {
     case Kind::kGroups: return "groups";
     case Kind::kInstances: return "instances";
-    case Kind::kErrors: break;
+    case Kind::kErrors: return "errors";
+    case Kind::kEvents: break;
   }
-  return "errors";
+  return "events";
 }
 
 void Watches::Declare(metrics::Snapshot& page) {
@@ -56,7 +84,7 @@ void Watches::Measure(metrics::Registry& gauges) const {
                                              .help = "Operators that watch something.",
                                              .labels = {"tenant"},
                                              .buckets = {}};
-  for (const Kind kind : {Kind::kGroups, Kind::kInstances, Kind::kErrors}) {
+  for (const Kind kind : {Kind::kGroups, Kind::kInstances, Kind::kErrors, Kind::kEvents}) {
     const std::array labels = {KindName(kind)};
     gauges.Gauge(kStreams, labels)
         .Set(AsMetric(std::ranges::count_if(
@@ -83,15 +111,17 @@ std::uint64_t Watches::Open(Kind kind, std::unique_ptr<RpcServerCall> call) {
                                                    .call = std::move(call),
                                                    .understands_cancel = understands})
                        .first->second;
-  stream.call->Listen({.cancelled =
-                           [this, number](const Error&) {
-                             const auto at = streams_.find(number);
-                             if (at == streams_.end()) return;
-                             auto gone = std::make_shared<Stream>(std::move(at->second));
-                             streams_.erase(at);
-                             context_.loop.Post([gone] {});
-                           },
-                       .drained = [this, number] { OnDrained(number); }});
+  stream.call->Listen(
+      {.message = [this, number](const RpcMessage& message) { OnRequest(number, message); },
+       .cancelled =
+           [this, number](const Error&) {
+             const auto at = streams_.find(number);
+             if (at == streams_.end()) return;
+             auto gone = std::make_shared<Stream>(std::move(at->second));
+             streams_.erase(at);
+             context_.loop.Post([gone] {});
+           },
+       .drained = [this, number] { OnDrained(number); }});
   return number;
 }
 
@@ -181,6 +211,7 @@ void Watches::OnGroupsPublished(const GroupsRef& before, const GroupsRef& now) {
       }
     }
   }
+  AtStep(Step::kG7);
   FlushGroups();
 }
 
@@ -252,7 +283,8 @@ void Watches::OnInstanceEvent(const api::InstanceEvent& event) {
   const RpcMessage message = RpcMessage::Of(event);
   std::vector<std::uint64_t> to;
   for (const auto& [number, stream] : streams_) {
-    if (stream.kind != Kind::kInstances || stream.tenant.text() != event.tenant) continue;
+    if (stream.kind != Kind::kInstances) continue;
+    if (stream.tenant.text() != event.tenant && !Planted(Plant::kForeignWatcher)) continue;
     if (!cancels || stream.understands_cancel) to.push_back(number);
   }
   for (const std::uint64_t number : to) Send(number, message, 512);
@@ -289,6 +321,52 @@ void Watches::OnError(const TenantId& tenant, api::ErrorEvent event) {
     if (stream.kind == Kind::kErrors && stream.tenant == tenant) to.push_back(number);
   }
   for (const std::uint64_t number : to) Send(number, message, size);
+}
+
+// --- Events --------------------------------------------------------------------------------------
+
+void Watches::WatchEvents(std::unique_ptr<RpcServerCall> call) {
+  Open(Kind::kEvents, std::move(call));
+}
+
+// Of the other watches the request says nothing.
+void Watches::OnRequest(std::uint64_t number, const RpcMessage& message) {
+  const auto at = streams_.find(number);
+  if (at == streams_.end() || at->second.kind != Kind::kEvents) return;
+  const auto* request = message.As<api::WatchEventsRequest>();
+  if (request == nullptr) {
+    return End(number, Fail(Internal("the request is of another type")));
+  }
+  if (Status sound = CheckRequest(*request); !sound.has_value()) {
+    return End(number, Fail(BadInput(context_, "watch_events", std::move(sound).error())));
+  }
+  at->second.wanted = *request;
+  SendBacklog(number);
+}
+
+void Watches::SendBacklog(std::uint64_t number) {
+  const Stream& stream = streams_.at(number);
+  const EventRing* log = context_.fleet.Events(stream.tenant);
+  if (log == nullptr) return;
+  std::vector<EventRef> latest;
+  const auto most = static_cast<std::size_t>(stream.wanted->backlog);
+  for (std::size_t i = log->size(); i > 0 && latest.size() < most; --i) {
+    if (Matches(*stream.wanted, *log->at(i - 1))) latest.push_back(log->at(i - 1));
+  }
+  for (auto event = latest.rbegin(); event != latest.rend(); ++event) {
+    Send(number, RpcMessage::Of(api::Event(**event)), SizeOf(**event));
+  }
+}
+
+void Watches::OnEvent(const TenantId& tenant, const EventRef& event) {
+  std::vector<std::uint64_t> to;
+  for (const auto& [number, stream] : streams_) {
+    const bool wants = stream.wanted && stream.tenant == tenant && Matches(*stream.wanted, *event);
+    if (wants) to.push_back(number);
+  }
+  if (to.empty()) return;
+  const RpcMessage message = RpcMessage::Of(api::Event(*event));
+  for (const std::uint64_t number : to) Send(number, message, SizeOf(*event));
 }
 
 }  // namespace nstance

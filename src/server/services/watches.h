@@ -1,5 +1,6 @@
-// Watches: WatchGroups, WatchInstances, WatchErrors (wire.md 6.3). Any number of clients of a
-// tenant may watch; each sees a snapshot on connect and events afterwards, of its own tenant only.
+// Watches: WatchGroups, WatchInstances, WatchErrors, WatchEvents (wire.md 6.3). Any number of
+// clients of a tenant may watch; each sees a snapshot on connect and events afterwards, of its own
+// tenant only.
 //
 // A message that several watchers get is encoded once. What a slow reader has not taken waits in a
 // queue of its own, 1,000 messages or 8 MiB; beyond that its stream ends with ABORTED, and the
@@ -12,11 +13,13 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "ports/api/events.h"
 #include "ports/api/groups.h"
 #include "server/services/service_context.h"
 #include "server/services/unary_calls.h"
@@ -32,12 +35,15 @@ class Watches final {
   void WatchGroups(std::unique_ptr<RpcServerCall> call);
   void WatchInstances(std::unique_ptr<RpcServerCall> call);
   void WatchErrors(std::unique_ptr<RpcServerCall> call);
+  // The latest `backlog` events that match, then live ones.
+  void WatchEvents(std::unique_ptr<RpcServerCall> call);
 
   // What happened, told by the fleet and by changes of groups.
   void OnInstanceEvent(const api::InstanceEvent& event);
   void OnGroupChanged(const TenantId& tenant, const GroupKey& group);
   void OnGroupsPublished(const GroupsRef& before, const GroupsRef& now);
   void OnError(const TenantId& tenant, api::ErrorEvent event);
+  void OnEvent(const TenantId& tenant, const EventRef& event);
 
   // Every watcher of the tenant's instances understands `drain_cancelled`.
   [[nodiscard]] bool AllUnderstandCancel(const TenantId& tenant) const;
@@ -46,7 +52,7 @@ class Watches final {
   [[nodiscard]] std::size_t size() const { return streams_.size(); }
 
  private:
-  enum class Kind : std::uint8_t { kGroups, kInstances, kErrors };
+  enum class Kind : std::uint8_t { kGroups, kInstances, kErrors, kEvents };
   struct Stream {
     Kind kind = Kind::kGroups;
     TenantId tenant;
@@ -55,10 +61,14 @@ class Watches final {
     bool full = false;
     std::deque<std::pair<RpcMessage, std::size_t>> waiting = {};
     std::size_t waiting_bytes = 0;
+    // kEvents: what was asked for; empty before the request has come.
+    std::optional<api::WatchEventsRequest> wanted = std::nullopt;
   };
   using GroupName = std::pair<TenantId, GroupKey>;
 
   std::uint64_t Open(Kind kind, std::unique_ptr<RpcServerCall> call);
+  void OnRequest(std::uint64_t number, const RpcMessage& message);
+  void SendBacklog(std::uint64_t number);
   void Send(std::uint64_t number, const RpcMessage& message, std::size_t size);
   void OnDrained(std::uint64_t number);
   void SendGroup(const GroupName& name);

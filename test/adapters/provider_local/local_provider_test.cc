@@ -252,8 +252,10 @@ TEST_F(LocalProviderTest, ATreeThatHeedsSigtermHasTimeToEnd) {
   options.local.kill_grace = Duration::Minutes(10);  // Never reached, or the test is too slow.
   provider_ = world_.Open(std::move(options));
   const std::string proof = (world_.path() / "proof").string();
-  const InstanceId id = RunScript(fmt::format(
-      "trap 'echo bye > {}; exit 0' TERM\necho ready; while :; do sleep 600 & wait; done", proof));
+  // Ready when the last process of the tree is there: one that is born after the signal would not
+  // have heard it.
+  const InstanceId id = RunScript(
+      fmt::format("trap 'echo bye > {}; exit 0' TERM\nsleep 600 & echo ready; wait", proof));
   ASSERT_TRUE(Becomes([&] { return Out(id).find("ready") != std::string::npos; }));
   ASSERT_TRUE(Delete(id));
   EXPECT_EQ(Slurp(proof), "bye\n");

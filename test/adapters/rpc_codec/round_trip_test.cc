@@ -300,7 +300,7 @@ TEST(RoundTrip, AnEnumValueFromTheFutureIsUnknown) {
   EXPECT_EQ(CodecOf("nstance.v1.GroupEvent").encode(RpcMessage::Of(out)), "");
 }
 
-TEST(RoundTrip, ATimeThatIsNoneIsAbsent) {
+TEST(RoundTrip, BI66_ATimeThatIsNoneIsAbsent) {
   const auto reads = [](std::int64_t seconds, std::int32_t nanos) {
     v1::HealthReportRequest in;
     in.mutable_timestamp()->set_seconds(seconds);
@@ -342,6 +342,33 @@ TEST(RoundTrip, ALongLengthOfTimeIsTheLongest) {
   EXPECT_EQ(Decoded<api::ClaimInstanceRequest>(claim).wait, Duration::Max());
   claim.mutable_wait()->set_seconds(-315'576'000'000);
   EXPECT_EQ(Decoded<api::ClaimInstanceRequest>(claim).wait, Duration::Min());
+}
+
+TEST(RoundTrip, BI68_AVersionThatIsNotUtf8IsRefused) {
+  v1::HealthReportRequest report;
+  report.set_version("@");
+  std::string bytes = BytesOf(report);
+  bytes.back() = '\xFF';
+  const auto refused = CodecOf("nstance.v1.HealthReportRequest").decode(bytes, {});
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error(), InvalidArgument("version: text is not UTF-8"));
+}
+
+TEST(RoundTrip, BI63_AMillionFilesOrCoresAreRefusedBeforeTheyAreRead) {
+  // The transport refuses them by their size; whatever came so far would be refused here.
+  constexpr int kMany = 1'000'000;
+  v1::HealthReportRequest file;
+  (*file.mutable_files())["f"];
+  const std::string one = BytesOf(file);
+  std::string files;
+  for (int i = 0; i < kMany; ++i) files += one;
+  v1::HealthReportRequest cores;
+  cores.mutable_metrics()->mutable_cpu_core_usage()->Resize(kMany, 1);
+  for (const std::string& bytes : {files, BytesOf(cores)}) {
+    const auto refused = CodecOf("nstance.v1.HealthReportRequest").decode(bytes, {});
+    ASSERT_FALSE(refused);
+    EXPECT_THAT(refused.error().message, HasSubstr("too many elements"));
+  }
 }
 
 TEST(RoundTrip, TextThatIsNotUtf8IsRefusedOnArrival) {

@@ -17,8 +17,8 @@
 #include <gtest/gtest.h>
 
 #include "adapters/real_loop/real_loop.h"
-#include "adapters/sqlite_cache/sqlite_database.h"
 #include "base/prng.h"
+#include "sqlite/database.h"
 #include "test/support/loop_runner.h"
 #include "test/support/temp_dir.h"
 
@@ -85,7 +85,7 @@ TEST_F(SqliteCacheTest, MemoryNeedsNoFile) {
 
 TEST_F(SqliteCacheTest, ThePragmasOfEveryConnectionAreSet) {
   sqlite::Database database;
-  ASSERT_TRUE(database.Open(path).ok());
+  ASSERT_TRUE(database.Open({.path = path}).ok());
   for (const auto& [pragma, expected] :
        {std::pair("PRAGMA journal_mode", "wal"), std::pair("PRAGMA foreign_keys", "1"),
         std::pair("PRAGMA busy_timeout", "5000"), std::pair("PRAGMA synchronous", "1")}) {
@@ -99,7 +99,7 @@ TEST_F(SqliteCacheTest, AnotherSchemaVersionIsDroppedAndRebuilt) {
   Fill(3);
   {
     sqlite::Database database;
-    ASSERT_TRUE(database.Open(path).ok());
+    ASSERT_TRUE(database.Open({.path = path}).ok());
     ASSERT_TRUE(database.Execute("PRAGMA user_version=99").ok());
   }
   EXPECT_THAT(Load(*Open()).images, IsEmpty());
@@ -109,7 +109,7 @@ TEST_F(SqliteCacheTest, AnotherSchemaVersionIsDroppedAndRebuilt) {
 TEST_F(SqliteCacheTest, AForeignDatabaseIsDroppedAndRebuilt) {
   {
     sqlite::Database database;
-    ASSERT_TRUE(database.Open(path).ok());
+    ASSERT_TRUE(database.Open({.path = path}).ok());
     ASSERT_TRUE(database.Execute("CREATE TABLE images (x); PRAGMA user_version=1").ok());
   }
   ExpectItWorks();

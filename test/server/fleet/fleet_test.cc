@@ -11,6 +11,7 @@
 namespace nstance::test {
 namespace {
 
+using testing::ElementsAre;
 using testing::IsEmpty;
 using testing::SizeIs;
 
@@ -64,6 +65,147 @@ TEST(FleetTest, AMachineThatDiesIsReplacedAtOnce) {
   ASSERT_TRUE(world.UntilReady(3));
 }
 
+TEST(FleetTest, AVmThatCameAfterTheEndOfItsInstanceIsDeletedByItsOwnId) {
+  World world({.size = 1});
+  world.Lead("s1");
+  ASSERT_TRUE(world.UntilReady(1));
+  const ProviderInstance late = world.cloud().Vms().front()->shown;
+  world.leader().SetSize(0);
+  ASSERT_TRUE(world.Until([&] { return world.cloud().Vms().empty(); }));
+  world.For(Duration::Minutes(1));
+  // A creation that was under way all the time: the same instance, another VM.
+  world.cloud().AddByHand(late);
+  ASSERT_EQ(world.cloud().Vms().size(), 1U);
+  EXPECT_TRUE(world.Until([&] { return world.cloud().Vms().empty(); }, Duration::Minutes(20)));
+}
+
+TEST(FleetTest, OfTwoVmsForOneInstanceTheRecordedOneStays) {
+  World world({.size = 1});
+  world.Lead("s1");
+  ASSERT_TRUE(world.UntilReady(1));
+  ProviderInstance second = world.cloud().Vms().front()->shown;
+  const std::string recorded = second.provider_instance_id;
+  second.status = ProviderStatus::kPending;  // The world runs one agent per instance.
+  world.cloud().AddByHand(second);
+  ASSERT_EQ(world.cloud().Vms().size(), 2U);
+  EXPECT_TRUE(world.UntilReady(1, Duration::Minutes(20)));
+  EXPECT_EQ(world.cloud().Vms().front()->provider_id, recorded);
+}
+
+TEST(FleetTest, ASecondVmIsAnAlarmOfItsTenant) {
+  World world({.size = 1});
+  world.Lead("s1");
+  ASSERT_TRUE(world.UntilReady(1));
+  ProviderInstance second = world.cloud().Vms().front()->shown;
+  second.status = ProviderStatus::kPending;
+  world.cloud().AddByHand(second);
+  ASSERT_TRUE(world.Until([&] { return !world.leader().alarms.empty(); }));
+  EXPECT_THAT(world.leader().alarms, ElementsAre("duplicate_vm"));
+  ASSERT_THAT(world.leader().errors, SizeIs(1));
+  EXPECT_TRUE(world.leader().errors[0].starts_with("alarm duplicate_vm: "));
+}
+
+// An order to delete, answered when it is durable.
+void DeleteNow(World& world, const InstanceId& id) {
+  bool answered = false;
+  world.leader().fleet().Delete({.tenant = DefaultTenant(), .instance_id = id},
+                                [&](const Result<std::string>&) { answered = true; });
+  ASSERT_TRUE(world.Until([&] { return answered; }));
+}
+
+TEST(FleetTest, OnlyTheVmOfAnotherInstanceIsAMismatch) {
+  World world({.size = 2});
+  world.Lead("s1");
+  ASSERT_TRUE(world.UntilReady(2));
+  const std::vector<InstanceId> ids = Registered(world);
+  // A request under an epoch that is over is refused with the same code.
+  bool seen = false;
+  const Pending call = world.leader().provider().Delete(
+      {.epoch = 99, .deadline = world.leader().loop().Now() + Duration::Minutes(1)},
+      {.instance_id = *ParsePuidv7("wrk06bgm7733st2576nx5jht4ecjw")},
+      [&](const ProviderResult<ProviderDeleted>&) { seen = true; });
+  ASSERT_TRUE(world.Until([&] { return seen; }));
+  DeleteNow(world, ids[0]);
+  ASSERT_TRUE(world.Until([&] { return !world.leader().errors.empty(); }));
+  EXPECT_TRUE(world.leader().errors[0].contains("epoch")) << world.leader().errors[0];
+  EXPECT_THAT(world.leader().alarms, IsEmpty());
+}
+
+TEST(FleetTest, AProviderIdThatIsAnotherVmsNowIsAMismatchAndOnlyTheTaggedVmIsDeleted) {
+  World world({.size = 2});
+  world.Lead("s1");
+  ASSERT_TRUE(world.UntilReady(2));
+  const std::vector<InstanceId> ids = Registered(world);
+  const std::string other = world.cloud().VmsOf(ids[1]).front()->provider_id;
+  bool edited = false;
+  world.leader().fleet().EditRecord(
+      ids[0],
+      [&](InstanceRecord& record) -> Status {
+        record.provider_instance_id = other;
+        return {};
+      },
+      [&](const Result<StoredRecord>&) { edited = true; });
+  ASSERT_TRUE(world.Until([&] { return edited; }));
+  DeleteNow(world, ids[0]);
+  ASSERT_TRUE(world.Until([&] { return !world.leader().alarms.empty(); }));
+  EXPECT_EQ(world.leader().alarms.front(), "identity_mismatch");
+  EXPECT_THAT(world.cloud().VmsOf(ids[1]), SizeIs(1));
+  // It goes on by the tag: its own VM goes, and the deletion ends.
+  EXPECT_TRUE(world.Until(
+      [&] { return world.leader().fleet().Find(ids[0])->phase() == InstancePhase::kGone; }));
+  EXPECT_THAT(world.cloud().VmsOf(ids[1]), SizeIs(1));
+  EXPECT_THAT(world.leader().alarms, SizeIs(1));
+}
+
+TEST(FleetTest, ARecordThatDoesNotReadIsAnAlarm) {
+  World world({.size = 1});
+  world.Lead("s1");
+  ASSERT_TRUE(world.UntilReady(1));
+  const InstanceId id = Registered(world).front();
+  world.KillLeader();
+  world.bucket().SetByHand(
+      InstanceRecordKey(kShard, {.tenant = DefaultTenant(), .instance_id = id}), "{");
+  world.Lead("s2");
+  ASSERT_TRUE(world.Until([&] { return world.leader().ready(); }));
+  EXPECT_THAT(world.leader().alarms, ElementsAre("corrupt_record"));
+  ASSERT_THAT(world.leader().errors, SizeIs(1));
+  EXPECT_TRUE(world.leader().errors[0].contains(id.text()));
+}
+
+TEST(FleetTest, ManyAgentsThatFallSilentAtOnceAreOneAlarm) {
+  World world({.size = 6});
+  world.Lead("s1");
+  ASSERT_TRUE(world.UntilReady(6));
+  for (const InstanceId& id : Registered(world)) world.Freeze(id);
+  ASSERT_TRUE(world.Until([&] { return !world.leader().alarms.empty(); }));
+  world.For(Duration::Minutes(2));
+  EXPECT_THAT(world.leader().alarms, ElementsAre("mass_silence"));
+}
+
+// --- The store's clock ---------------------------------------------------------------------------
+
+TEST(FleetTest, RU8_ADrainKeepsItsDeadlineUnderALeaderWhoseClockIsWrong) {
+  for (const Duration off : {Duration::Hours(-3), Duration::Hours(3)}) {
+    World world({.size = 3, .drain_timeout = "10m"});
+    const Timestamp start = Timestamp::FromUnix(1'700'000'000);
+    world.Lead("s1").store_now = start;
+    ASSERT_TRUE(world.UntilReady(3));
+    world.leader().SetSize(2);
+    ASSERT_TRUE(world.Until([&] { return !world.leader().events.empty(); }));
+    const InstanceId drained = *ParsePuidv7(world.leader().events.front().instance_id);
+    world.For(Duration::Minutes(4));
+    Leader& second = world.Lead("s2");
+    second.loop().JumpWall(off);
+    second.store_now = start;
+    ASSERT_TRUE(world.Until([&] { return second.ready(); }));
+    world.Reconnect();
+    world.For(Duration::Minutes(5));
+    EXPECT_THAT(world.cloud().VmsOf(drained), SizeIs(1)) << "its time is not over";
+    EXPECT_TRUE(
+        world.Until([&] { return world.cloud().VmsOf(drained).empty(); }, Duration::Minutes(3)));
+  }
+}
+
 TEST(FleetTest, AnAgentThatHangsIsReplacedAndDrained) {
   World world({.size = 4});
   world.Lead("s1");
@@ -99,6 +241,59 @@ TEST(FleetTest, AnAcknowledgedDrainEndsAtOnce) {
                                      });
   ASSERT_TRUE(world.Until([&] { return answered; }));
   ASSERT_TRUE(world.UntilReady(2, Duration::Minutes(1)));
+}
+
+// A group of three that was asked to be two: one is draining for an hour.
+api::InstanceEvent DrainOne(World& world) {
+  world.Lead("s1");
+  EXPECT_TRUE(world.UntilReady(3));
+  world.leader().SetSize(2);
+  EXPECT_TRUE(world.Until([&] { return !world.leader().events.empty(); }));
+  return world.leader().events.front();
+}
+
+TEST(FleetTest, D6_AnAcknowledgementThatComesAgainWhileItIsWrittenDoesNotMoveItsTime) {
+  World world({.size = 3, .drain_timeout = "1h"});
+  const api::InstanceEvent drain = DrainOne(world);
+  const InstanceId id = *ParsePuidv7(drain.instance_id);
+  const Timestamp first = world.leader().loop().WallNow();
+  int answered = 0;
+  const auto acknowledge = [&] {
+    world.leader().fleet().Acknowledge(
+        {.tenant = DefaultTenant(), .instance_id = id, .drain_id = drain.drain_id},
+        [&](const Status& status) {
+          EXPECT_TRUE(status.has_value());
+          ++answered;
+        });
+  };
+  acknowledge();
+  world.For(Duration::Milliseconds(1));
+  ASSERT_EQ(answered, 0) << "the first must still be under way";
+  acknowledge();
+  ASSERT_TRUE(world.Until([&] { return answered == 2; }));
+  ASSERT_TRUE(world.UntilReady(2, Duration::Minutes(1)));
+  EXPECT_EQ(world.leader().fleet().Find(id)->record()->drain->acked_at, first);
+}
+
+TEST(FleetTest, D6_ADrainIsNotRevokedWhileItsAcknowledgementIsWritten) {
+  World world({.size = 3, .drain_timeout = "1h"});
+  const api::InstanceEvent drain = DrainOne(world);
+  const InstanceId id = *ParsePuidv7(drain.instance_id);
+  bool answered = false;
+  world.leader().fleet().Acknowledge(
+      {.tenant = DefaultTenant(), .instance_id = id, .drain_id = drain.drain_id},
+      [&](const Status& status) {
+        EXPECT_TRUE(status.has_value());
+        answered = true;
+      });
+  world.leader().SetSize(3);  // It could stay, if it had not been acknowledged.
+  ASSERT_TRUE(world.Until([&] { return answered; }));
+  EXPECT_TRUE(world.Until(
+      [&] { return world.leader().fleet().Find(id)->phase() == InstancePhase::kGone; }));
+  for (const api::InstanceEvent& event : world.leader().events) {
+    EXPECT_NE(event.status, "drain_cancelled");
+  }
+  EXPECT_TRUE(world.UntilReady(3));
 }
 
 TEST(FleetTest, AnInstanceIsDeletedOnRequestAndReplaced) {

@@ -51,6 +51,7 @@ struct WorldSettings {
   std::string interval = "10s";
   std::string userdata = "start {{ .Instance.ID }} {{ .Nonce }}";
   Duration consistency_window = {};
+  std::function<Instant()> stopwatch = {};  // FleetDeps::stopwatch.
 };
 
 // The configuration of the world, for a size.
@@ -98,6 +99,8 @@ class Leader {
 
   std::vector<api::InstanceEvent> events;
   std::vector<std::string> errors;
+  std::vector<std::string> alarms;
+  std::optional<Timestamp> store_now = std::nullopt;  // LeaderScope::store_now, at zero.
   bool may_start = true;
   bool may_revoke = true;
 
@@ -294,6 +297,10 @@ inline void Leader::TookOver(std::int64_t epoch) {
   scope_ = {.epoch = epoch,
             .may_start = [this](Duration) { return may_start && !lost_; },
             .seq = [this] { return journal_->journal().seq; },
+            .store_now = [this]() -> std::optional<Timestamp> {
+              if (!store_now) return std::nullopt;
+              return *store_now + loop_.Now().since_zero();
+            },
             .step_down = [this](const Error&) { lost_ = true; }};
   FleetOptions options = {.cluster = kCluster, .shard = kShard};
   options.token_key = std::make_shared<const crypto::PrivateKey>(
@@ -309,12 +316,15 @@ inline void Leader::TookOver(std::int64_t epoch) {
                 .metrics = metrics_,
                 .log = log::Logger(world_.sink(), "fleet"),
                 .leader = scope_,
-                .rows = &rows_},
+                .rows = &rows_,
+                .stopwatch = settings_.stopwatch},
       std::move(options),
       FleetOwner{.instance_event = [this](const api::InstanceEvent& e) { events.push_back(e); },
                  .group_changed = [](const TenantId&, const GroupKey&) {},
                  .error_event = [this](const TenantId&,
                                        const api::ErrorEvent& e) { errors.push_back(e.error); },
+                 .alarm = [this](std::string_view alarm,
+                                 const std::string&) { alarms.emplace_back(alarm); },
                  .identity_ended = [](const InstanceId&, const Error&) {},
                  .may_revoke_drains = [this](const TenantId&) { return may_revoke; }});
   fleet_->Load([this](const Status& loaded) {

@@ -56,25 +56,25 @@ TEST_F(NoticeTest, EachKnownActionDrainsAndReplaces) {
                   Duration::Seconds(2)));
 }
 
-TEST_F(NoticeTest, AnotherActionIsNone) {
+TEST_F(NoticeTest, BI70_AnotherActionIsNone) {
   Notice("rebalance", now() + Duration::Seconds(30));
   Notice("", std::nullopt);
   EXPECT_FALSE(DrainLength().has_value());
   EXPECT_EQ(leader->fleet().Health(instance()), fleet::HealthState::kHealthy);
 }
 
-TEST_F(NoticeTest, ADeadlineThatIsPastMeansAtOnce) {
+TEST_F(NoticeTest, BI70_ADeadlineThatIsPastMeansAtOnce) {
   Notice("terminate", now() - Duration::Days(3'650));
   EXPECT_TRUE(world.Until([this] { return instance().phase() == InstancePhase::kGone; },
                           Duration::Minutes(1)));
 }
 
-TEST_F(NoticeTest, ADeadlineInTenYearsIsTheDrainsOwn) {
+TEST_F(NoticeTest, BI70_ADeadlineInTenYearsIsTheDrainsOwn) {
   Notice("stop", now() + Duration::Days(3'650));
   EXPECT_EQ(DrainLength(), Duration::Seconds(60));
 }
 
-TEST_F(NoticeTest, TheEndOfTimeIsNoOverflow) {
+TEST_F(NoticeTest, BI70_TheEndOfTimeIsNoOverflow) {
   Notice("terminate", *ParseTimestamp("9999-12-31T23:59:59Z"));
   EXPECT_EQ(DrainLength(), Duration::Seconds(60));
 }

@@ -93,6 +93,7 @@ const std::map<std::string, std::string>& Rows() {
       {"replacement_start_seconds", "histogram"},
       {"drains_total", "counter"},
       {"holds", "gauge"},
+      {"history_bytes", "gauge"},
       {"brake_active", "gauge"},
       {"brake_used", "gauge"},
       {"alarms_total", "counter"},
@@ -124,6 +125,7 @@ const std::map<std::string, std::string>& Rows() {
       {"watch_streams", "gauge"},
       {"watch_overflows_total", "counter"},
       {"loop_lag_seconds", "histogram"},
+      {"loop_turn_seconds", "histogram"},
       {"config_info", "gauge"},
       {"config_pending", "gauge"},
       {"build_info", "gauge"}};

@@ -114,6 +114,7 @@ struct ConfigParts {
   std::string whole = {};   // Members of the file, likewise.
   std::string group = {};   // Members of the group `workers`, likewise.
   std::string from = {};    // Members of the template `t`, likewise.
+  std::string key = "config/a.jsonc";
 };
 
 class ProcessWorld {
@@ -128,21 +129,21 @@ class ProcessWorld {
                                            .leader_network = true}}) {}
 
   void Configure(const ConfigParts& parts) {
-    Put("config/a.jsonc", R"({"server": {"cluster_id": "c1", "shard": "a", "provider": )" +
-                              parts.provider + R"(,
+    Put(parts.key, R"({"server": {"cluster_id": "c1", "shard": "a", "provider": )" +
+                       parts.provider + R"(,
           "subnet_pools": {"p": ["s1", "s2"]},
           "bind": {"registration_addr": "10.0.0.1:0", "operator_addr": "10.0.0.1:0",
                    "agent_addr": "10.0.0.1:0", "health_addr": "10.0.0.1:0",
                    "election_addr": "10.0.0.1:0"},
           "secrets": {"provider": "object-storage",
                       "encryption_key": {"provider": "env", "source": "KEY"}})" +
-                              parts.server + R"(},
+                       parts.server + R"(},
           "tenants": {"prod": {}},
           "templates": {"t": {"kind": "wrk", "arch": "amd64", "instance_type": "small",
             "subnet_pool": "p", "userdata": {"content": "run {{ .Nonce }}"})" +
-                              parts.from + R"(}},
+                       parts.from + R"(}},
           "groups": {"default": {"workers": {"template": "t", "size": )" +
-                              std::to_string(parts.size) + parts.group + "}}}" + parts.whole + "}");
+                       std::to_string(parts.size) + parts.group + "}}}" + parts.whole + "}");
   }
   void Put(const std::string& key, std::string bytes) {
     bucket.SetByHand(*ObjectKey::Parse(key), std::move(bytes));
@@ -166,6 +167,10 @@ class ProcessWorld {
 struct NodeOptions {
   std::span<const RpcPolicyRow> policy = RpcPolicy();
   std::function<OtherCalls()> other_calls = {};
+  LayoutChoice layout = LayoutChoice::kAuto;
+  std::string prefix = {};
+  std::optional<Error> no_provider = std::nullopt;  // Why none can be made.
+  Cache* rows = nullptr;                            // Instead of the node's own.
 };
 
 class ServerNode {
@@ -179,39 +184,50 @@ class ServerNode {
         random(world.scheduler.prng().Next()),
         http(loop),
         rpc(world.network, loop, {.process = name, .policy = options.policy}),
-        process({.loop = loop,
-                 .store = store,
-                 .http = http,
-                 .cache = folder,
-                 .random = random,
-                 .metrics = metrics,
-                 .probe = probe,
-                 .log = log::Logger(sink, "server"),
-                 .rpc = rpc,
-                 .factories = {.provider = [this, &world, name](const config::Config&)
-                                   -> Result<std::unique_ptr<Provider>> {
-                                 return std::make_unique<sim::SimProvider>(
-                                     world.cloud, loop,
-                                     sim::SimProvider::Options{.process = name,
-                                                               .cluster = *ClusterId::Parse("c1"),
-                                                               .shard = *ShardId::Parse("a")});
-                               },
-                               .key_source = [this](const config::EncryptionKey&)
-                                   -> Result<std::unique_ptr<KeySource>> {
-                                 return std::make_unique<FixedKey>(loop);
-                               }},
-                 .rows = &rows,
-                 .other_calls = options.other_calls},
-                {.id = name, .shard = *ShardId::Parse("a")},
-                {.ended = [this](int code) { exit_code = code; },
-                 .acting =
-                     [this](std::int64_t at, const std::map<RpcPort, RpcAddress>& open) {
-                       epoch = at;
-                       addresses = open;
-                     },
-                 .configured = [this](const config::Config&) { ++configured; }}) {
+        process(
+            {.loop = loop,
+             .store = store,
+             .http = http,
+             .cache = folder,
+             .random = random,
+             .metrics = metrics,
+             .probe = probe,
+             .log = log::Logger(sink, "server"),
+             .rpc = rpc,
+             .factories = {
+                 .provider = [this, &world, name, none = options.no_provider](
+                                 const config::Config&) -> Result<std::unique_ptr<Provider>> {
+                   if (none) return Fail(*none);
+                   auto made = std::make_unique<sim::SimProvider>(
+                       world.cloud, loop,
+                       sim::SimProvider::Options{.process = name,
+                                                 .cluster = *ClusterId::Parse("c1"),
+                                                 .shard = *ShardId::Parse("a")});
+                   provider = made.get();
+                   return made;
+                 },
+                 .key_source =
+                     [this](const config::EncryptionKey&) -> Result<std::unique_ptr<KeySource>> {
+                   return std::make_unique<FixedKey>(loop);
+                 }},
+             .rows = options.rows == nullptr ? &rows : options.rows,
+             .other_calls = options.other_calls},
+            {.id = name,
+             .shard = *ShardId::Parse("a"),
+             .layout = options.layout,
+             .prefix = options.prefix},
+            {.ended = [this](int code) { exit_code = code; },
+             .acting =
+                 [this](std::int64_t at, const std::map<RpcPort, RpcAddress>& open) {
+                   epoch = at;
+                   addresses = open;
+                 },
+             .configured = [this](const config::Config&) { ++configured; }}) {
     process.Start();
   }
+  ServerNode(const ServerNode&) = delete;
+  ServerNode& operator=(const ServerNode&) = delete;
+  ~ServerNode() { EXPECT_EQ(sink.Count("the counts of the table were wrong"), 0U); }
 
   [[nodiscard]] HttpAnswer Page(const std::string& path) {
     std::optional<HttpAnswer> answer;
@@ -238,6 +254,7 @@ class ServerNode {
   sim::SeededRandom random;
   ScriptedHttp http;
   sim::SimRpcServer rpc;
+  sim::SimProvider* provider = nullptr;  // The process's own, once it has one.
   std::optional<int> exit_code;
   std::int64_t epoch = 0;
   int configured = 0;

@@ -13,10 +13,13 @@
 #include <gtest/gtest.h>
 
 #include "core/deny_list.h"
+#include "core/instance_record.h"
+#include "core/lease.h"
+#include "core/object_layout.h"
 #include "core/operator_record.h"
 #include "crypto/certificate_authority.h"
 #include "ports/api/methods.h"
-#include "server/cluster_keys.h"
+#include "storage/cluster_keys.h"
 #include "storage/object_secret_store.h"
 #include "test/server/process/process_world.h"
 
@@ -112,6 +115,42 @@ void Deny(ProcessWorld& world, const crypto::SerialNumber& serial) {
                             .write_id = "w"}));
 }
 
+const std::vector<RpcPolicyRow>& PolicyWithDebug() {
+  static const std::vector<RpcPolicyRow> kRows = [] {
+    std::vector<RpcPolicyRow> rows(RpcPolicy().begin(), RpcPolicy().end());
+    rows.push_back({.path = "/debug.Service/Ask",
+                    .port = RpcPort::kOperator,
+                    .kind = RpcKind::kUnary,
+                    .caller = RpcCaller::kOperator,
+                    .tenant_rule = RpcTenantRule::kOwn,
+                    .limits = RpcLimitsClass::kOperatorUnary,
+                    .time_limit = Duration::Seconds(10)});
+    return rows;
+  }();
+  return kRows;
+}
+
+struct Question {
+  RpcAddress address;
+  RpcTls tls;
+  std::string_view path;
+};
+
+// The answer to one question.
+std::optional<Status> Ask(ProcessWorld& world, const Question& question, RpcMessage message) {
+  sim::SimLoop loop(world.scheduler, ProcessStart());
+  sim::SimRpcDialer dialer(world.network, loop, {.process = "client", .policy = PolicyWithDebug()});
+  std::optional<Status> ended;
+  const auto channel = dialer.Dial({.address = question.address, .tls = question.tls}, {});
+  channel->Connect();
+  EXPECT_TRUE(world.Until([&] { return channel->state() == RpcChannelState::kReady; }));
+  const auto call =
+      channel->Start(question.path, {}, {.end = [&](const RpcEnd& end) { ended = end.status; }});
+  call->Send(std::move(message));
+  EXPECT_TRUE(world.Until([&] { return ended.has_value(); }));
+  return ended;
+}
+
 class ServerProcessTest : public testing::Test {
  public:
   void Lead(const ConfigParts& parts) {
@@ -143,6 +182,256 @@ TEST_F(ServerProcessTest, NothingIsToldOfAConfigurationThatIsWhollyInForce) {
 }
 
 // --- The deny list -------------------------------------------------------------------------------
+
+TEST_F(ServerProcessTest, AWallClockThatJumpsIsAnAlarm) {
+  world.Configure({.size = 1});
+  node = std::make_unique<ServerNode>(world, "s1");
+  ASSERT_TRUE(world.Until([&] { return node->acting(); }));
+  const std::string alarms = R"(alarms_total{alarm="wall_clock_jump"})";
+  node->loop.JumpWall(Duration::Seconds(59));
+  world.For(Duration::Seconds(5));
+  EXPECT_EQ(node->Metric(alarms), -1) << "that is how clocks are set";
+  node->loop.JumpWall(Duration::Seconds(61));
+  world.For(Duration::Seconds(5));
+  EXPECT_EQ(node->Metric(alarms), 1);
+  node->loop.JumpWall(Duration::Hours(-2));
+  world.For(Duration::Seconds(5));
+  EXPECT_EQ(node->Metric(alarms), 2);
+  EXPECT_TRUE(node->acting());
+}
+
+TEST_F(ServerProcessTest, WhatAnOperatorsGroupAsksForAndIsNotBuiltIsToldOnce) {
+  world.Configure({.size = 0});
+  world.Put("groups/a.jsonc", R"({"default": {"web": {"template": "t", "size": 1, "pool": {}}}})");
+  node = std::make_unique<ServerNode>(world, "s1");
+  ASSERT_TRUE(world.Until([&] { return node->acting(); }));
+  world.For(Duration::Minutes(10));
+  EXPECT_EQ(node->sink.Count("groups.default.web.pool: not yet active"), 1U);
+}
+
+TEST_F(ServerProcessTest, WhatAnOperatorsGroupAsksForIsToldAgainWithAnotherConfiguration) {
+  world.Configure({.size = 0});
+  world.Put("groups/a.jsonc", R"({"default": {"web": {"template": "t", "size": 1, "pool": {}}}})");
+  node = std::make_unique<ServerNode>(world, "s1");
+  ASSERT_TRUE(world.Until([&] { return node->acting(); }));
+  KeyReader reader(world);
+  const Question refresh = {.address = node->addresses.at(RpcPort::kOperator),
+                            .tls = reader.Operator(DefaultTenant()),
+                            .path = api::kRefreshConfig.path};
+  EXPECT_EQ(Ask(world, refresh, RpcMessage::Of(api::Empty{})), Status());
+  EXPECT_EQ(node->sink.Count("groups.default.web.pool: not yet active"), 1U) << "nothing is new";
+  world.Configure({.size = 1});
+  EXPECT_EQ(Ask(world, refresh, RpcMessage::Of(api::Empty{})), Status());
+  EXPECT_EQ(node->sink.Count("groups.default.web.pool: not yet active"), 2U);
+}
+
+// --- The end of a server that cannot go on -------------------------------------------------------
+
+LeaseRecord LeaseOf(ProcessWorld& world, const std::string& name) {
+  const Object* object = world.bucket.Find(*ObjectKey::Parse("leader/" + name + ".json"));
+  return object == nullptr ? LeaseRecord() : DecodeLease(object->bytes).record;
+}
+
+TEST_F(ServerProcessTest, AFatalErrorReleasesBothLeasesBeforeItsDelayIsOver) {
+  // Few turns in a day.
+  Lead({.server = R"(, "error_exit_jitter": {"min_delay": "60s", "max_delay": "60s"},
+                     "garbage_collection": {"interval": "30m"},
+                     "leader_election": {"renew_interval": "60s", "lease_timeout": "240s",
+                       "cluster": {"renew_interval": "60s", "lease_timeout": "240s"}})"});
+  world.For(Duration::Hours(23));
+  ASSERT_FALSE(LeaseOf(world, "cluster").leader_id.empty());
+  ASSERT_FALSE(LeaseOf(world, "cluster").released);
+  world.bucket.personality().writes_on_missing_key = true;  // The daily probe finds out.
+  ASSERT_TRUE(world.Until([&] { return node->sink.Count("fatal") > 0; }, Duration::Hours(2)));
+  world.For(Duration::Seconds(6));
+  EXPECT_TRUE(LeaseOf(world, "a").released);
+  EXPECT_TRUE(LeaseOf(world, "cluster").released);
+  world.For(Duration::Seconds(30));
+  EXPECT_TRUE(LeaseOf(world, "cluster").released) << "it is not taken again";
+  EXPECT_FALSE(node->exit_code.has_value());
+  ASSERT_TRUE(world.Until([&] { return node->exit_code.has_value(); }));
+  EXPECT_EQ(*node->exit_code, ServerProcess::kExitStoreRefused);
+}
+
+TEST_F(ServerProcessTest, AFatalErrorBeforeTheElectionReleasesTheClustersLease) {
+  world.Configure({.server = R"(, "error_exit_jitter": {"min_delay": "60s", "max_delay": "60s"})"});
+  node = std::make_unique<ServerNode>(
+      world, "s1", NodeOptions{.no_provider = InvalidArgument("there is no such provider")});
+  ASSERT_TRUE(world.Until([&] { return node->sink.Count("fatal") > 0; }));
+  ASSERT_FALSE(LeaseOf(world, "cluster").leader_id.empty());
+  world.For(Duration::Seconds(6));
+  EXPECT_TRUE(LeaseOf(world, "cluster").released);
+  EXPECT_FALSE(node->exit_code.has_value());
+}
+
+// --- How long a stop takes -----------------------------------------------------------------------
+
+constexpr Duration kLongestStop = Duration::Seconds(10);
+
+// A disk that hangs.
+class HangingCache final : public Cache {
+ public:
+  void Write(std::vector<cache::Change> /*changes*/) override {}
+  [[nodiscard]] Pending Load(Loaded /*done*/) override { return {}; }
+  [[nodiscard]] Pending Flush(Task done) override {
+    flushed = std::move(done);
+    return {};
+  }
+  Task flushed;
+};
+
+const ConfigParts& WithLeaderNetwork() {
+  static const ConfigParts kParts = {
+      .provider = R"({"kind": "aws", "region": "r", "zone": "z"})",
+      .server = R"(, "leader_network": {"ip": "10.9.9.9", "interface_id": "eni-1"})"};
+  return kParts;
+}
+
+TEST_F(ServerProcessTest, I44_AProviderThatDoesNotAnswerDelaysAStopByLessThanTenSeconds) {
+  Lead(WithLeaderNetwork());
+  node->provider->link().requests_lost = true;
+  node->process.Stop();
+  ASSERT_TRUE(world.Until([&] { return node->exit_code.has_value(); }, kLongestStop));
+  EXPECT_EQ(*node->exit_code, 0);
+  EXPECT_TRUE(LeaseOf(world, "a").released);
+  EXPECT_TRUE(LeaseOf(world, "cluster").released);
+}
+
+TEST_F(ServerProcessTest, I44_ADiskThatHangsDelaysAStopByASecondAndIsTold) {
+  HangingCache hanging;
+  world.Configure({});
+  node = std::make_unique<ServerNode>(world, "s1", NodeOptions{.rows = &hanging});
+  ASSERT_TRUE(world.Until([&] { return node->acting(); }));
+  node->process.Stop();
+  ASSERT_TRUE(world.Until([&] { return node->exit_code.has_value(); }, Duration::Seconds(2)));
+  EXPECT_EQ(*node->exit_code, 0);
+  EXPECT_EQ(node->sink.Count("the cache on disk was not flushed in time"), 1U);
+  EXPECT_TRUE(LeaseOf(world, "a").released);
+}
+
+TEST_F(ServerProcessTest, I44_WithProviderStoreAndDiskAllSilentAStopStillEndsWithinTenSeconds) {
+  HangingCache hanging;
+  world.Configure(WithLeaderNetwork());
+  node = std::make_unique<ServerNode>(world, "s1", NodeOptions{.rows = &hanging});
+  ASSERT_TRUE(world.Until([&] { return node->acting(); }));
+  node->provider->link().requests_lost = true;
+  node->bare_store.link().requests_lost = true;
+  node->process.Stop();
+  ASSERT_TRUE(world.Until([&] { return node->exit_code.has_value(); }, kLongestStop));
+  EXPECT_EQ(*node->exit_code, 0);
+}
+
+// --- How long effects may take -------------------------------------------------------------------
+
+// Runs until the lease has been renewed just now, and lets no further renewal through.
+void StopRenewals(ProcessWorld& world, ServerNode& node) {
+  const Instant before = node.process.elector()->machine().deadline();
+  ASSERT_TRUE(world.Until([&] { return node.process.elector()->machine().deadline() > before; }));
+  node.store.closed = "leader/a";
+}
+
+TEST_F(ServerProcessTest, RU4_UnderAShortLeaseProviderCallsBeginLongAfterARenewal) {
+  Lead({.server = R"(, "leader_election": {"renew_interval": "1s", "lease_timeout": "4s"})"});
+  KeyReader reader(world);
+  const RpcTls tls = reader.Operator(DefaultTenant());
+  StopRenewals(world, *node);
+  const Instant renewed = node->process.elector()->machine().deadline() - Duration::Seconds(3);
+  ASSERT_TRUE(
+      world.Until([&] { return node->loop.Now() > renewed + Duration::Milliseconds(1020); }));
+  EXPECT_EQ(Ask(world,
+                {.address = node->addresses.at(RpcPort::kOperator),
+                 .tls = tls,
+                 .path = api::kUpsertGroup.path},
+                RpcMessage::Of(api::UpsertGroupRequest{
+                    .key = "web", .config = api::GroupConfig{.template_name = "t", .size = 1}})),
+            Status());
+  ASSERT_TRUE(world.Until([&] { return !world.cloud.Vms().empty(); },
+                          renewed + Duration::Milliseconds(2900) - node->loop.Now()));
+  EXPECT_TRUE(node->acting());
+}
+
+TEST_F(ServerProcessTest, RU4_TheLeadersAddressIsNotReleasedWhenTheLeaseIsAboutToEnd) {
+  const std::string ip = "10.9.9.9";
+  Lead({.provider = R"({"kind": "aws", "region": "r", "zone": "z"})",
+        .server = R"(, "leader_network": {"ip": "10.9.9.9", "interface_id": "eni-1"})"});
+  ASSERT_EQ(world.cloud.LeaderHolder(ip), "s1");
+  StopRenewals(world, *node);
+  const Instant deadline = node->process.elector()->machine().deadline();
+  ASSERT_TRUE(
+      world.Until([&] { return node->loop.Now() > deadline - Duration::Milliseconds(1900); }));
+  node->process.Stop();
+  ASSERT_TRUE(world.Until([&] { return node->exit_code.has_value(); }));
+  EXPECT_EQ(world.cloud.LeaderHolder(ip), "s1") << "a late release would hit the next leader";
+}
+
+TEST_F(ServerProcessTest, RU4_TheLeadersAddressIsNotTakenWhenTheLeaseIsAboutToEnd) {
+  const std::string ip = "10.9.9.9";
+  world.Configure({.provider = R"({"kind": "aws", "region": "r", "zone": "z"})",
+                   .server = R"(, "leader_network": {"ip": "10.9.9.9", "interface_id": "eni-1"})"});
+  node = std::make_unique<ServerNode>(world, "s1");
+  ASSERT_TRUE(world.Until([&] { return world.cloud.LeaderHolder(ip) == "s1"; }));
+  const Instant again = node->loop.Now() + Duration::Minutes(2);
+  sim::SimProvider old(
+      world.cloud, node->loop,
+      {.process = "s0", .cluster = *ClusterId::Parse("c1"), .shard = *ShardId::Parse("a")});
+  const Pending call = old.AssignLeaderNetwork(
+      {.epoch = 0, .deadline = node->loop.Now() + Duration::Minutes(1)},
+      {.ip = ip, .interface_id = "eni-1"}, [](const ProviderResult<void>&) {});
+  ASSERT_TRUE(world.Until([&] { return world.cloud.LeaderHolder(ip) == "s0"; }));
+  // The lease ends soon after the moment at which the address is asked for again.
+  ASSERT_TRUE(world.Until(
+      [&] {
+        const Duration left = node->process.elector()->machine().deadline() - again;
+        return left > Duration::Milliseconds(300) && left < Duration::Milliseconds(1950);
+      },
+      Duration::Minutes(3)));
+  node->store.closed = "leader/a";
+  world.For(again + Duration::Milliseconds(200) - node->loop.Now());
+  EXPECT_GT(node->sink.Count("the leader's network cannot be assigned"), 0U);
+  world.For(Duration::Seconds(5));
+  EXPECT_EQ(world.cloud.LeaderHolder(ip), "s0");
+}
+
+// --- The wall clock ------------------------------------------------------------------------------
+
+// An instance of the group that has registered long ago, as the bucket tells it.
+void MakeOld(ProcessWorld& world, const InstanceId& id, Duration age) {
+  const RecordKey name = {.tenant = DefaultTenant(), .instance_id = id};
+  const ObjectKey key = InstanceRecordKey(*ShardId::Parse("a"), name);
+  const Object* object = world.bucket.Find(key);
+  ASSERT_NE(object, nullptr);
+  InstanceRecord record = *DecodeInstanceRecord(object->bytes, name);
+  record.phase = InstancePhase::kRegistered;
+  record.created_at = record.created_at - age;
+  record.registered_at = record.created_at;
+  world.bucket.SetByHand(key, EncodeInstanceRecord(record));
+}
+
+TEST_F(ServerProcessTest, RU8_AJumpThatIsSeenWhileStandingByPausesExpiryOfTheNextLeader) {
+  for (const bool jumps : {false, true}) {
+    ProcessWorld own(7);
+    own.Configure({.size = 1,
+                   .server = R"(, "leader_election": {"renew_interval": "2s",
+                                  "lease_timeout": "30s"})",
+                   .group = R"(, "expiry": {"forced_age": "1h"})"});
+    ServerNode first(own, "s1");
+    ASSERT_TRUE(own.Until([&] { return own.cloud.Vms().size() == 1; }));
+    own.For(Duration::Seconds(30));
+    ServerNode second(own, "s2");
+    own.For(Duration::Seconds(10));
+    ASSERT_TRUE(first.acting());
+    MakeOld(own, *own.cloud.Vms().front()->shown.instance_id, Duration::Hours(2));
+    const Instant jumped = second.loop.Now();
+    if (jumps) second.loop.JumpWall(Duration::Minutes(2));
+    own.For(Duration::Seconds(2));
+    first.process.Stop();
+    ASSERT_TRUE(own.Until([&] { return second.acting(); }));
+    EXPECT_EQ(second.sink.Count("wall_clock_jump"), jumps ? 1U : 0U);
+    own.For(jumped + Duration::Seconds(29) - second.loop.Now());
+    ASSERT_EQ(own.cloud.Vms().size(), jumps ? 1U : 2U) << "its successor is made at once";
+    EXPECT_TRUE(own.Until([&] { return own.cloud.Vms().size() == 2; }, Duration::Seconds(10)));
+  }
+}
 
 TEST_F(ServerProcessTest, NobodyIsServedBeforeTheDenyListIsKnown) {
   world.Configure({});
@@ -217,34 +506,9 @@ TEST_F(ServerProcessTest, TheCacheOnDiskIsFlushedAtTheEnd) {
 
 // --- Calls that the services do not serve --------------------------------------------------------
 
-const std::vector<RpcPolicyRow>& PolicyWithDebug() {
-  static const std::vector<RpcPolicyRow> kRows = [] {
-    std::vector<RpcPolicyRow> rows(RpcPolicy().begin(), RpcPolicy().end());
-    rows.push_back({.path = "/debug.Service/Ask",
-                    .port = RpcPort::kOperator,
-                    .kind = RpcKind::kUnary,
-                    .caller = RpcCaller::kOperator,
-                    .tenant_rule = RpcTenantRule::kOwn,
-                    .limits = RpcLimitsClass::kOperatorUnary,
-                    .time_limit = Duration::Seconds(10)});
-    return rows;
-  }();
-  return kRows;
-}
-
-// Answers to one question.
 std::optional<Status> Ask(ProcessWorld& world, const RpcAddress& address, const RpcTls& tls) {
-  sim::SimLoop loop(world.scheduler, ProcessStart());
-  sim::SimRpcDialer dialer(world.network, loop, {.process = "client", .policy = PolicyWithDebug()});
-  std::optional<Status> ended;
-  const auto channel = dialer.Dial({.address = address, .tls = tls}, {});
-  channel->Connect();
-  EXPECT_TRUE(world.Until([&] { return channel->state() == RpcChannelState::kReady; }));
-  const auto call = channel->Start("/debug.Service/Ask", {},
-                                   {.end = [&](const RpcEnd& end) { ended = end.status; }});
-  call->Send(RpcMessage::Of(api::Empty{}));
-  EXPECT_TRUE(world.Until([&] { return ended.has_value(); }));
-  return ended;
+  return Ask(world, {.address = address, .tls = tls, .path = "/debug.Service/Ask"},
+             RpcMessage::Of(api::Empty{}));
 }
 
 TEST_F(ServerProcessTest, ACallWithoutAHandlerGoesToOthersBehindTheGateAndEndsWithTheLeadership) {
@@ -293,6 +557,23 @@ TEST_F(ServerProcessTest, TheLeadersNetworkIsAssignedBeforeAnythingIsServedAndRe
   EXPECT_EQ(world.cloud.LeaderHolder(ip), "");
 }
 
+TEST_F(ServerProcessTest, AnAddressThatAnOlderLeaderTookIsTakenBack) {
+  const std::string ip = "10.9.9.9";
+  Lead({.provider = R"({"kind": "aws", "region": "r", "zone": "z"})",
+        .server = R"(, "leader_network": {"ip": "10.9.9.9", "interface_id": "eni-1"})"});
+  ASSERT_EQ(world.cloud.LeaderHolder(ip), "s1");
+  // A request that was under way when its sender lost the lease.
+  sim::SimProvider old(
+      world.cloud, node->loop,
+      {.process = "s0", .cluster = *ClusterId::Parse("c1"), .shard = *ShardId::Parse("a")});
+  const Pending call = old.AssignLeaderNetwork(
+      {.epoch = 0, .deadline = node->loop.Now() + Duration::Minutes(1)},
+      {.ip = ip, .interface_id = "eni-1"}, [](const ProviderResult<void>&) {});
+  ASSERT_TRUE(world.Until([&] { return world.cloud.LeaderHolder(ip) == "s0"; }));
+  EXPECT_TRUE(
+      world.Until([&] { return world.cloud.LeaderHolder(ip) == "s1"; }, Duration::Minutes(5)));
+}
+
 // --- What the cluster's leader removes -----------------------------------------------------------
 
 std::string OperatorText(Timestamp expires_at) {
@@ -335,6 +616,27 @@ TEST_F(ServerProcessTest, TheClustersLeaderRemovesWhatIsPastItsTimeAndNothingEls
   EXPECT_TRUE(world.Has("operator-nonce/" + std::string(64, 'a') + ".pem")) << "two days";
   world.For(Duration::Days(2));
   EXPECT_FALSE(world.Has("operator-nonce/" + std::string(64, 'a') + ".pem"));
+}
+
+TEST_F(ServerProcessTest, WhatASweepHasReadAndIsNotDueIsNotReadAgain) {
+  const std::string renewed = "operator/default." + std::string(32, 'a') + ".json";
+  world.Put(renewed, OperatorText(ProcessStart() + Duration::Days(31)));
+  world.Put("operator/default." + std::string(32, 'b') + ".json", "not a record");
+  world.Put("operator-nonce/" + std::string(64, 'a') + ".pem", "key");
+  // Of now: its name tells that it stays.
+  world.Put("certlog/b/default.20231114221320000.new.json", "not even read");
+  Lead({.server = R"(, "garbage_collection": {"interval": "30s"})"});
+  const auto reads = [&] {
+    return world.bucket.Count(sim::SimMethod::kGet, "operator") +
+           world.bucket.Count(sim::SimMethod::kGet, "operator-nonce") +
+           world.bucket.Count(sim::SimMethod::kGet, "certlog");
+  };
+  ASSERT_TRUE(world.Until([&] { return reads() == 3; }, Duration::Minutes(2)));
+  world.For(Duration::Minutes(30));
+  EXPECT_EQ(reads(), 3U);
+  world.Put(renewed, OperatorText(ProcessStart() + Duration::Days(62)));
+  world.For(Duration::Minutes(10));
+  EXPECT_EQ(reads(), 4U) << "what has changed is looked at";
 }
 
 TEST_F(ServerProcessTest, ASweepRemovesAHundredAtMostAndTheNextOneGoesOn) {

@@ -71,16 +71,20 @@ TEST_F(AgentServiceTest, BI62_AReportInTheNameOfAnotherEndsTheStream) {
 }
 
 TEST_F(AgentServiceTest, BI63_AReportAboveTheLimitIsRefused) {
-  for (int kind = 0; kind < 3; ++kind) {
+  for (int kind = 0; kind < 5; ++kind) {
     const ClientCallPtr call = Health(agent);
     api::HealthReportRequest report = Report(agent);
     if (kind == 0) report.version = std::string(std::size_t{5} << 20U, 'v');
     if (kind == 1) report.version = std::string(300'000, 'v');
     if (kind == 2) report.files[std::string(std::size_t{1} << 20U, 'f')] = {};
+    if (kind == 3) report.metrics.emplace().cpu_core_usage.assign(1'000'000, 1.0);
+    if (kind == 4) {
+      for (int i = 0; i < 30'000; ++i) report.files[std::to_string(i)] = {};
+    }
     Send(*call, std::move(report));
     world.Settle();
-    // The client's own limit is 4 MiB: that one is not even sent.
-    if (kind == 0) {
+    // The client's own limit is 4 MiB: those are not even sent.
+    if (kind == 0 || kind == 3) {
       EXPECT_FALSE(call->end.has_value());
       continue;
     }
@@ -93,6 +97,12 @@ TEST_F(AgentServiceTest, BI64_BI65_NumbersThatCannotBeCostNothing) {
   const ClientCallPtr call = Health(agent);
   const auto before = world.Objects();
   const std::size_t machines = world.cloud.Vms().size();
+  const auto shown = [&] {
+    api::Instance detail = Detail(agent);
+    detail.last_seen.reset();
+    return detail;
+  };
+  const api::Instance instance = shown();
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   for (const double value :
        {std::numeric_limits<double>::quiet_NaN(), kInfinity, -kInfinity, 1e308, -5.0}) {
@@ -109,6 +119,7 @@ TEST_F(AgentServiceTest, BI64_BI65_NumbersThatCannotBeCostNothing) {
   }
   EXPECT_FALSE(call->end.has_value());
   EXPECT_EQ(Detail(agent).health, "healthy");
+  EXPECT_EQ(shown(), instance) << "as if they were absent";
   EXPECT_EQ(world.Objects(), before);
   EXPECT_EQ(world.cloud.Vms().size(), machines);
 }
@@ -150,6 +161,7 @@ TEST_F(AgentServiceTest, BI67_CountersThatGoBackAreCountedAndAccepted) {
   }
   EXPECT_FALSE(call->end.has_value());
   EXPECT_EQ(world.Metric("bad_input_total", "health_seq_anomaly"), 4);
+  EXPECT_THAT(world.alarms, ElementsAre("health_seq_anomaly")) << "once per stream";
   EXPECT_EQ(Detail(agent).health, "healthy");
 }
 
@@ -169,10 +181,22 @@ TEST_F(AgentServiceTest, BI68_LongAndStrangeVersionsAreCutAndEscaped) {
   for (const std::string& line : world.sink.lines) EXPECT_FALSE(line.contains('\x1b'));
 }
 
-TEST_F(AgentServiceTest, BI69_AHashThatIsNoneChangesNothing) {
+TEST_F(AgentServiceTest, BI69_AHashThatIsNoneOrAnotherGroupsChangesNothing) {
   const ClientCallPtr call = Health(agent);
+  ASSERT_TRUE(world.Call(world.Operator(kProd), api::kUpsertGroup,
+                         {.key = "web",
+                          .config = api::GroupConfig{
+                              .template_name = "t", .size = 0, .vars = {{"GREETING", "bye"}}}}));
+  world.Settle();
   const auto before = world.Objects();
-  for (const std::string& hash : {std::string("no hash"), std::string(1'000, 'f')}) {
+  const GroupsRef& groups = world.leader->fleet()->groups();
+  const MergedGroup* own = groups->Find(kProd, *GroupKey::Parse("workers"));
+  const MergedGroup* other = groups->Find(kProd, *GroupKey::Parse("web"));
+  ASSERT_NE(own, nullptr);
+  ASSERT_NE(other, nullptr);
+  ASSERT_NE(own->runtime_hash, other->runtime_hash);
+  for (const std::string& hash :
+       {std::string("no hash"), std::string(1'000, 'f'), other->runtime_hash}) {
     api::HealthReportRequest report = Report(agent);
     report.config_hash = hash;
     Send(*call, std::move(report));
@@ -180,6 +204,7 @@ TEST_F(AgentServiceTest, BI69_AHashThatIsNoneChangesNothing) {
   }
   EXPECT_FALSE(call->end.has_value());
   EXPECT_EQ(world.Objects(), before);
+  EXPECT_EQ(Detail(agent).health, "healthy");
 }
 
 TEST_F(AgentServiceTest, BI71_TooManyReportsEndTheStreamAndABurstIsMerged) {
@@ -214,6 +239,61 @@ TEST_F(AgentServiceTest, BI71_OfManyHealthStreamsOneIsLeft) {
   EXPECT_FALSE(calls.back()->end.has_value());
   EXPECT_EQ(calls.front()->code(), Code::kAborted);
   EXPECT_EQ(Detail(agent).health, "healthy") << "the end of an older stream is no disconnect";
+}
+
+TEST_F(AgentServiceTest, ANewerStreamWithAnOlderCertificateIsAnAlarm) {
+  const auto key = world.NewKey();
+  const auto renewed =
+      world.Call(agent.tls, api::kAgentRenewCertificate,
+                 {.public_key_pem = key->public_key().ToPem()}, {.metadata = kRenews});
+  ASSERT_TRUE(renewed.has_value()) << renewed.error().ToString();
+  JoinedAgent after = agent;
+  after.tls = world.WithCertificate(renewed->client_certificate_pem, key);
+  const ClientCallPtr errors = world.Watch(world.Operator(kProd), api::kWatchErrors);
+  const ClientCallPtr older = Health(agent);
+  const ClientCallPtr newer = Health(after);
+  EXPECT_EQ(older->code(), Code::kAborted);
+  EXPECT_THAT(world.alarms, IsEmpty()) << "that is how a renewal goes";
+  newer->channel->Close();
+  older->channel->Close();  // An agent has two connections at most.
+  world.Settle();
+  const ClientCallPtr again = Health(agent);
+  EXPECT_THAT(world.alarms, IsEmpty()) << "there was no other stream";
+  const ClientCallPtr good = Health(after);
+  again->channel->Close();
+  world.Settle();
+  const ClientCallPtr copy = Health(agent);
+  EXPECT_EQ(good->code(), Code::kAborted) << "the newest wins all the same";
+  EXPECT_FALSE(copy->end.has_value());
+  EXPECT_THAT(world.alarms, ElementsAre("older_certificate"));
+  const auto told = errors->Received<api::ErrorEvent>();
+  ASSERT_EQ(told.size(), 1U);
+  EXPECT_EQ(told[0].instance_id, agent.id.text());
+  EXPECT_TRUE(told[0].error.starts_with("alarm older_certificate: ")) << told[0].error;
+}
+
+TEST_F(AgentServiceTest, AnAlarmIsToldToItsTenantAndToNobodyElse) {
+  const ClientCallPtr own = world.Watch(world.Operator(kProd), api::kWatchErrors);
+  const ClientCallPtr events = world.Watch(world.Operator(kProd), api::kWatchEvents);
+  const ClientCallPtr foreign = world.Watch(world.Operator(kDev), api::kWatchErrors);
+  const ClientCallPtr call = Health(agent);
+  for (int i = 0; i < 3; ++i) {
+    api::HealthReportRequest report = Report(agent);
+    report.count = 1;
+    Send(*call, std::move(report));
+    world.For(Duration::Seconds(2));
+  }
+  const auto told = own->Received<api::ErrorEvent>();
+  ASSERT_EQ(told.size(), 1U) << "once per stream";
+  EXPECT_EQ(told[0].instance_id, agent.id.text());
+  EXPECT_EQ(told[0].group, "workers");
+  EXPECT_EQ(told[0].error, "alarm health_seq_anomaly: its reports count 1 after 1");
+  EXPECT_THAT(foreign->messages, IsEmpty());
+  int seen = 0;
+  for (const api::Event& event : events->Received<api::Event>()) {
+    if (event.type == "error" && event.message == told[0].error) ++seen;
+  }
+  EXPECT_EQ(seen, 1);
 }
 
 TEST_F(AgentServiceTest, ANewerStreamEndsTheOlderOneAsTheAgentCanBearIt) {

@@ -13,11 +13,13 @@
 namespace nstance::test {
 namespace {
 
+using testing::AllOf;
 using testing::AnyOf;
 using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::Not;
 using testing::SizeIs;
 
 constexpr std::string_view kId = "wrk06bgm7733st2576nx5jht4ecjw";
@@ -106,9 +108,79 @@ TEST_F(OperatorServiceTest, BI79_WhatIsNotDefinedIsInvalid) {
   ExpectRefused(Upsert({.key = "new"}), Code::kInvalidArgument, "no config");
   ExpectRefused(Upsert({.key = "new", .config = api::GroupConfig{.size = 1}}),
                 Code::kInvalidArgument, "no template");
+  ExpectRefused(
+      Upsert({.key = "new",
+              .config = api::GroupConfig{.template_name = "other", .instance_type = "small"}}),
+      Code::kInvalidArgument, "a type that the template does not allow");
   auto create = Instance();
   create.config->instance_type = std::string(300, 'x');
   ExpectRefused(Create(create), Code::kInvalidArgument, "type");
+  EXPECT_LE(world.cloud.Count(sim::SimProviderMethod::kTypeArch), 1U)
+      << "the provider is not asked about types that are refused anyway";
+}
+
+TEST_F(OperatorServiceTest, BI79_ATypeOfAnotherArchitectureIsInvalid) {
+  world.cloud.limits().type_architectures = {{"small", config::Arch::kAmd64},
+                                             {"arm", config::Arch::kArm64}};
+  const auto with = [](std::string key, std::string type) {
+    api::UpsertGroupRequest request = Group(std::move(key));
+    request.config->instance_type = std::move(type);
+    return request;
+  };
+  const auto refused = Upsert(with("new", "arm"));
+  ExpectRefused(refused, Code::kInvalidArgument, "a new group");
+  EXPECT_THAT(refused.error().message, AllOf(HasSubstr("arm64"), HasSubstr("amd64")));
+  ExpectRefused(Upsert(with("workers", "arm")), Code::kInvalidArgument, "a static group");
+  ExpectRefused(world.Call(ops, api::kPlan, {.what_if = with("new", "arm")}),
+                Code::kInvalidArgument, "a preview");
+  auto create = Instance();
+  create.config->instance_type = "arm";
+  ExpectRefused(Create(create), Code::kInvalidArgument, "an instance");
+  EXPECT_EQ(world.cloud.Count(sim::SimProviderMethod::kTypeArch), 1U) << "asked once for all";
+  EXPECT_TRUE(Upsert(with("new", "small")).has_value());
+  EXPECT_TRUE(Upsert(with("newer", "nobody-knows")).has_value());
+  const auto template_type =
+      Upsert({.key = "arms", .config = api::GroupConfig{.template_name = "other"}});
+  EXPECT_TRUE(template_type.has_value()) << template_type.error().ToString();
+  world.cloud.limits().type_architectures["huge"] = config::Arch::kAmd64;
+  Remember();
+  ExpectRefused(Upsert({.key = "arms", .config = api::GroupConfig{.instance_type = "huge"}}),
+                Code::kInvalidArgument, "of the template that the group has");
+}
+
+TEST_F(OperatorServiceTest, BI79_AProviderThatDoesNotAnswerRefusesNothing) {
+  world.provider.faults().request_lost = 10'000;
+  api::UpsertGroupRequest request = Group("new");
+  request.config->instance_type = "arm";
+  const auto made = Upsert(request);
+  EXPECT_TRUE(made.has_value()) << made.error().ToString();
+}
+
+// The configuration is checked without the provider, so that a mistake there comes up when the
+// first instance is made.
+TEST_F(OperatorServiceTest, BI79_WhatTheFileHasWrongFailsBeforeItIsSent) {
+  world.cloud.limits().type_architectures = {{"small", config::Arch::kArm64}};
+  const api::UpsertGroupRequest one = {.key = "only-prod", .config = api::GroupConfig{.size = 1}};
+  ASSERT_TRUE(Upsert(one).has_value());
+  std::vector<api::Instance> failed;
+  ASSERT_TRUE(world.Until([&] {
+    const auto page = world.Call(ops, api::kListInstances,
+                                 {.group = "only-prod", .phases = {api::InstancePhase::kFailed}});
+    failed = page.value_or(api::ListInstancesResponse{}).instances;
+    return !failed.empty();
+  }));
+  EXPECT_EQ(failed[0].reason, "instance_type: \"small\" is arm64; the template's arch is amd64");
+  EXPECT_EQ(world.cloud.Count(sim::SimProviderMethod::kCreate), 0U);
+  world.For(Duration::Minutes(5));
+  const auto page = world.Call(ops, api::kListInstances, {.group = "only-prod"});
+  ASSERT_TRUE(page.has_value());
+  EXPECT_THAT(page->instances, SizeIs(1)) << "it waits for a change";
+  // The size may still be changed; naming the type is refused now.
+  const auto none = Upsert({.key = "only-prod", .config = api::GroupConfig{.size = 0}});
+  EXPECT_TRUE(none.has_value()) << none.error().ToString();
+  Remember();
+  ExpectRefused(Upsert({.key = "only-prod", .config = api::GroupConfig{.instance_type = "small"}}),
+                Code::kInvalidArgument, "named");
 }
 
 TEST_F(OperatorServiceTest, BI80_VarsThatAreTooManyTooLongOrNoNamesAreRefused) {
@@ -131,6 +203,37 @@ TEST_F(OperatorServiceTest, BI80_VarsThatAreTooManyTooLongOrNoNamesAreRefused) {
     create.config->vars = {{name, "x"}};
     ExpectRefused(Create(create), Code::kInvalidArgument, name);
   }
+}
+
+TEST_F(OperatorServiceTest, BI80_AValueIsOneLine) {
+  for (const std::string& value :
+       {std::string("a\nb"), std::string("a\r"), std::string("a\0b", 3)}) {
+    api::UpsertGroupRequest request = Group("new");
+    request.config->vars = {{"V", value}};
+    ExpectRefused(Upsert(request), Code::kInvalidArgument, value);
+    auto create = Instance();
+    create.config->vars = {{"V", value}};
+    ExpectRefused(Create(create), Code::kInvalidArgument, value);
+  }
+}
+
+// Variables have a place of their own in what templates see, so that no name is reserved: one that
+// is called like something built in stands beside it and never in its place.
+TEST_F(OperatorServiceTest, BI80_AVariableNeverStandsInForWhatIsBuiltIn) {
+  auto create = Instance();
+  for (const char* name : {"Instance", "ID", "Nonce", "Cluster", "CACert", "Server", "Provider",
+                           "Vars", "Image", "Tenant", "Group", "ClusterID", "token"}) {
+    create.config->vars[name] = "forged";
+  }
+  const auto made = Create(create);
+  ASSERT_TRUE(made.has_value()) << made.error().ToString();
+  const InstanceId id = *ParsePuidv7(made->instance_id);
+  ASSERT_TRUE(world.Until([&] { return !world.cloud.VmsOf(id).empty(); }));
+  const std::string user_data = world.cloud.VmsOf(id)[0]->request->user_data;
+  EXPECT_THAT(user_data, HasSubstr("id=" + id.text()));
+  EXPECT_THAT(user_data, Not(HasSubstr("forged")));
+  // The token is the real one: it lets its instance in.
+  EXPECT_EQ(world.Join(kProd, id).id, id);
 }
 
 TEST_F(OperatorServiceTest, BI80_AValueIsNeverATemplate) {
@@ -362,6 +465,41 @@ TEST_F(OperatorServiceTest, BI83_AnAcknowledgementOfAnotherOrARevokedDrainIsRefu
   })) << "an acknowledged drain ends at once";
   EXPECT_TRUE(Ack(agent.id, drain).has_value()) << "gone is as good as acknowledged";
   EXPECT_EQ(world.Record(kProd, other.id).phase, InstancePhase::kDraining);
+}
+
+TEST_F(OperatorServiceTest, BI83_AnAcknowledgementOfADrainThatWasRevokedIsRefused) {
+  ASSERT_TRUE(Upsert(Group("web", 2)).has_value());
+  ASSERT_TRUE(world.Until([&] { return world.cloud.Vms().size() == 2; }));
+  world.Settle();
+  std::vector<ClientCallPtr> streams;
+  for (const sim::SimVm* vm : world.cloud.Vms()) {
+    const JoinedAgent agent = world.Join(kProd, *vm->shown.instance_id);
+    streams.push_back(world.Open(agent.tls, api::kSubmitHealthReport.path));
+    streams.back()->call->Send(
+        RpcMessage::Of(api::HealthReportRequest{.instance_id = agent.id.text(), .count = 1}));
+  }
+  world.Settle();
+  ASSERT_TRUE(Upsert(Group("web", 1)).has_value());
+  std::optional<InstanceId> drained;
+  ASSERT_TRUE(world.Until([&] {
+    for (const sim::SimVm* vm : world.cloud.Vms()) {
+      const InstanceId id = *vm->shown.instance_id;
+      if (world.Record(kProd, id).phase == InstancePhase::kDraining) drained = id;
+    }
+    return drained.has_value();
+  }));
+  const std::string drain = world.Record(kProd, *drained).drain->id;
+  ASSERT_TRUE(Upsert(Group("web", 2)).has_value());
+  ASSERT_TRUE(world.Until(
+      [&] { return world.Record(kProd, *drained).phase == InstancePhase::kRegistered; }));
+  world.Settle();
+  Remember();
+  const Status answer = Ack(*drained, drain);
+  ASSERT_FALSE(answer.has_value());
+  EXPECT_EQ(answer.error().code, Code::kFailedPrecondition) << answer.error().ToString();
+  world.Settle();
+  EXPECT_EQ(world.Objects(), before);
+  EXPECT_THAT(world.cloud.Vms(), SizeIs(2)) << "nothing is deleted";
 }
 
 TEST_F(OperatorServiceTest, AnAcknowledgementIsDurableBeforeItIsAnswered) {

@@ -343,6 +343,61 @@ TEST_F(RegistrationTest, BI36_AKeyOfAnotherIdentityIsInvalidWithAnAlarm) {
   EXPECT_THAT(world.Keys("operator"), IsEmpty());
 }
 
+TEST_F(RegistrationTest, BI36_TheKeyOfAnyOperatorIsInvalidForAnybodyElse) {
+  const auto key = world.NewKey();
+  ASSERT_TRUE(Operator(world.JoinRequest(world.OperatorToken(kProd), *key)).has_value());
+  const InstanceId id = world.NewInstance(kProd);
+  const std::string token = world.OperatorToken(kDev);
+  const auto before = world.Objects();
+  const auto refused = Operator(world.JoinRequest(token, *key));
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error().code, Code::kInvalidArgument) << refused.error().ToString();
+  EXPECT_EQ(world.Objects(), before) << "nothing is consumed";
+  ExpectRefused(world.JoinRequest(world.TokenOf(id), *key), Code::kInvalidArgument);
+  EXPECT_THAT(world.alarms, ElementsAre("key_reuse", "key_reuse"));
+  EXPECT_TRUE(Operator(world.JoinRequest(token, *world.NewKey())).has_value());
+  EXPECT_TRUE(Agent(world.JoinRequest(world.TokenOf(id), *world.NewKey())).has_value());
+}
+
+TEST_F(RegistrationTest, BI36_OfTwoWhoBringOneKeyAtOnceAtMostOneGetsACertificate) {
+  for (int i = 0; i < 8; ++i) {
+    const auto key = world.NewKey();
+    const InstanceId one = world.NewInstance(kProd);
+    const InstanceId other = world.NewInstance(kDev);
+    const std::vector<ClientCallPtr> calls = {
+        world.Begin(world.Nobody(), api::kRegisterAgent,
+                    world.JoinRequest(world.TokenOf(one), *key)),
+        world.Begin(world.Nobody(), api::kRegisterAgent,
+                    world.JoinRequest(world.TokenOf(other), *key)),
+        world.Begin(world.Nobody(), api::kRegisterOperator,
+                    world.JoinRequest(world.OperatorToken(kProd), *key)),
+        world.Begin(world.Nobody(), api::kRegisterOperator,
+                    world.JoinRequest(world.OperatorToken(kDev), *key))};
+    ASSERT_TRUE(world.Until([&] {
+      return std::ranges::all_of(calls, [](const auto& call) { return call->end.has_value(); });
+    }));
+    EXPECT_EQ(std::ranges::count_if(calls, [](const auto& c) { return c->good(); }), 1);
+  }
+}
+
+// The leader of another shard registers the same key for another tenant, between our look and our
+// write.
+TEST_F(RegistrationTest, J8_WhoeverWritesLaterTakesItBack) {
+  const auto key = world.NewKey();
+  const ObjectKey theirs = OperatorKey(kDev, OperatorStorageKey(key->public_key()));
+  world.store.on_put = [&](const ObjectKey& at) {
+    if (at.text().starts_with("operator-nonce/")) world.Put(theirs.text(), "{}");
+    return Fate::kNormal;
+  };
+  const auto answer = Operator(world.JoinRequest(world.OperatorToken(kProd), *key));
+  world.store.on_put = nullptr;
+  ASSERT_FALSE(answer.has_value());
+  EXPECT_EQ(answer.error().code, Code::kInvalidArgument) << answer.error().ToString();
+  EXPECT_THAT(world.Keys("operator/"), ElementsAre(theirs.text()));
+  EXPECT_THAT(world.Keys("certlog/"), IsEmpty());
+  EXPECT_THAT(world.alarms, ElementsAre("key_reuse"));
+}
+
 // --- What joiners say about themselves -----------------------------------------------------------
 
 TEST_F(RegistrationTest, BI37_HostnamesThatAreNoneAreInvalid) {
@@ -409,6 +464,26 @@ TEST_F(RegistrationTest, AnOperatorJoinsOnceAndTheSameBytesGetTheSameCertificate
   EXPECT_EQ(world.Objects(), before);
   const RpcTls tls = world.WithCertificate(first->client_certificate_pem, key);
   EXPECT_TRUE(world.Call(tls, api::kListGroups, {}).has_value());
+}
+
+TEST_F(RegistrationTest, AnOperatorsKeyGetsTheSameCertificateWithAnotherTokenWhileItIsValid) {
+  const auto key = world.NewKey();
+  const auto first = Operator(world.JoinRequest(world.OperatorToken(kProd), *key));
+  ASSERT_TRUE(first.has_value()) << first.error().ToString();
+  world.For(Duration::Minutes(1));
+  const auto second = Operator(world.JoinRequest(world.OperatorToken(kProd), *key));
+  ASSERT_TRUE(second.has_value()) << second.error().ToString();
+  EXPECT_EQ(*first, *second);
+  EXPECT_THAT(world.Keys("operator/"), SizeIs(1));
+  EXPECT_THAT(world.Keys("certlog/"), SizeIs(1));
+  // Another tenant's token does not get it.
+  const auto foreign = Operator(world.JoinRequest(world.OperatorToken(kDev), *key));
+  ASSERT_FALSE(foreign.has_value());
+  EXPECT_EQ(foreign.error().code, Code::kInvalidArgument);
+  world.server_loop.JumpWall(*first->expires_at - world.now());
+  const auto late = Operator(world.JoinRequest(world.OperatorToken(kProd), *key));
+  ASSERT_FALSE(late.has_value());
+  EXPECT_EQ(late.error().code, Code::kUnauthenticated);
 }
 
 TEST_F(RegistrationTest, OfManyKeysForOneOperatorTokenExactlyOneWins) {

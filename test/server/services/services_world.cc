@@ -99,19 +99,23 @@ Pending HookedStore::PutUnconditionally(ObjectKey key, std::string bytes,
 std::string ServicesConfig(const ServicesSettings& settings) {
   return R"({"server": {"cluster_id": "c1", "shard": "a", "provider": )" + settings.provider +
          R"(, "subnet_pools": {"p": ["s1", "s2"], "q": ["s3"]}, "secrets": {"provider": "memory"},
-        "health_check_interval": "1h", "default_drain_timeout": "5m",
+        "health_check_interval": ")" +
+         settings.interval + R"(", "default_drain_timeout": "5m",
         "garbage_collection": {"registration_timeout": "30m"},
-        "deletion_brake": {"unordered": {"window": "0s"}, "ordered": {"window": "0s"}})" +
-         settings.more_server + R"(},
+        "deletion_brake": )" +
+         settings.brake + settings.more_server + R"(},
         "tenants": {"prod": {}, "dev": {}},
         "templates": {
           "t": {"kind": "wrk", "arch": "amd64", "instance_type": "small", "subnet_pool": "p",
                 "vars": {"GREETING": "hello"},
                 "userdata": {"content": "id={{ .Instance.ID }} token={{ .Nonce }}"}},
           "other": {"kind": "oth", "arch": "arm64", "instance_type": "large", "subnet_pool": "q",
-                "userdata": {"content": "token={{ .Nonce }}"}}},
+                "allowed_instance_types": ["large", "huge"],
+                "userdata": {"content": "token={{ .Nonce }}"}})" +
+         settings.more_templates + R"(},
         "groups": {
-          "prod": {"workers": {"template": "t", "size": 0}, "only-prod": {"template": "t", "size": 0}},
+          "prod": {"workers": {"template": "t", "size": 0}, "only-prod": {"template": "t", "size": 0})" +
+         settings.more_groups + R"(},
           "dev": {"workers": {"template": "t", "size": 0}, "only-dev": {"template": "t", "size": 0}}}
         )" +
          settings.more_members + "}";

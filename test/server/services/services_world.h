@@ -80,8 +80,13 @@ struct ServicesSettings {
   std::uint64_t seed = 1;
   // kind and what goes with it; `local` lets agents tell loopback addresses.
   std::string provider = R"({"kind": "local"})";
-  std::string more_server = {};   // Members of `server`, each with a comma in front.
-  std::string more_members = {};  // Members of the whole, likewise.
+  std::string interval = "1h";  // server.health_check_interval.
+  // server.deletion_brake; as it stands there is none.
+  std::string brake = R"({"unordered": {"window": "0s"}, "ordered": {"window": "0s"}})";
+  std::string more_server = {};     // Members of `server`, each with a comma in front.
+  std::string more_templates = {};  // Members of `templates`, likewise.
+  std::string more_groups = {};     // Members of `groups.prod`, likewise.
+  std::string more_members = {};    // Members of the whole, likewise.
   config::ProviderKind cloud = config::ProviderKind::kLocal;
 };
 

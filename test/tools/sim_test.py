@@ -1,0 +1,121 @@
+#!/usr/bin/env python3
+"""Tests of tools/sim.
+
+A fake simulator is a script that answers as nstance-sim does: it passes, violates an invariant,
+crashes or differs between runs, by its seed. It notes how it was called.
+"""
+
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+SCRIPT = pathlib.Path(__file__).resolve().parents[2] / "tools" / "sim"
+
+FAKE = '''#!/usr/bin/env python3
+import json, os, pathlib, sys
+arguments = sys.argv[1:]
+here = pathlib.Path(__file__).parent
+with (here / "calls").open("a") as calls:
+    calls.write(" ".join(arguments) + "\\n")
+plan = json.loads((here / "plan.json").read_text())
+first = int(arguments[arguments.index("--seed") + 1])
+if "--json" not in arguments:
+    print("replay of", *arguments)
+    sys.exit(1)
+count = int(arguments[arguments.index("--count") + 1])
+failures = []
+for seed in range(first, first + count):
+    what = plan.get(str(seed))
+    if what == "crash":
+        print("CHECK failed", file=sys.stderr)
+        os.abort()
+    if what:
+        failures.append({"seed": seed, "invariant": what, "what": "two VMs  for\\none instance"})
+print(json.dumps({"runs": count, "tasks": 7 * count, "simulated_s": 1500 * count,
+                  "cells": {"C1.F1": count}, "reached": ["alarms_total{x}"], "failures": failures}))
+sys.exit(1 if failures else 0)
+'''
+
+
+class Sim(unittest.TestCase):
+
+    def setUp(self):
+        holder = tempfile.TemporaryDirectory()
+        self.addCleanup(holder.cleanup)
+        self.folder = pathlib.Path(holder.name)
+        self.program = self.folder / "fake"
+        self.program.write_text(FAKE)
+        self.program.chmod(0o755)
+        (self.folder / "cells.tsv").write_text(
+            "step\tfault\tcell\nC1\tF1\trequired\nC1\tF2\trequired\nC1\tF3\tn/a: no call\n")
+        (self.folder / "reached.tsv").write_text(
+            "mark\tneed\nalarms_total{x}\trequired\nholds{brake}\trequired\nholds{y}\tn/a: never\n")
+
+    def sim(self, plan, *arguments):
+        """(exit status, output) of a run in which seeds do what `plan` says."""
+        (self.folder / "plan.json").write_text(json.dumps(plan))
+        done = subprocess.run(
+            [sys.executable, SCRIPT, self.program, "--cells", self.folder / "cells.tsv", "--marks",
+             self.folder / "reached.tsv", "--jobs", "1", *arguments],
+            capture_output=True, text=True, check=False)
+        return done.returncode, done.stdout + done.stderr
+
+    def calls(self):
+        return (self.folder / "calls").read_text().splitlines()
+
+    def test_seeds_that_pass_end_with_what_was_never_hit(self):
+        status, output = self.sim({}, "--seeds", "45", "--from", "90")
+        self.assertEqual(status, 0, output)
+        self.assertIn("45 runs", output)
+        self.assertIn("cells 1 of 2 hit", output)
+        self.assertIn("cells never hit (1):\n  C1.F2", output)
+        self.assertIn("marks never reached (1):\n  holds{brake}", output)
+
+    def test_one_seed_in_a_hundred_runs_twice_wherever_the_seeds_begin(self):
+        self.sim({}, "--seeds", "40", "--from", "93")
+        self.assertTrue(all("--twice-every 100" in call for call in self.calls()), self.calls())
+
+    def test_the_first_failure_ends_it_and_is_replayed(self):
+        status, output = self.sim({"25": "I-15"}, "--seeds", "2000")
+        self.assertEqual(status, 1)
+        self.assertIn("first failure: seed 25 I-15", output)
+        self.assertIn("replay of --seed 25\n", output)
+        self.assertLess(len(self.calls()), 5)
+
+    def test_two_runs_that_differ_are_shown_with_both(self):
+        _, output = self.sim({"100": "I-45"}, "--seeds", "20", "--from", "100")
+        self.assertIn("replay of --seed 100 --twice\n", output)
+
+    def test_a_crash_is_blamed_on_the_seed_that_crashes(self):
+        status, output = self.sim({"33": "crash"}, "--seeds", "60")
+        self.assertEqual(status, 1)
+        self.assertIn("first failure: seed 33 I-44", output)
+        self.assertIn("CHECK failed", output)
+        self.assertIn("replay of --seed 33\n", output)
+
+    def test_keep_going_lists_every_failure_and_runs_all_seeds(self):
+        plan = {"3": "I-15", "7": "crash", "41": "I-21"}
+        status, output = self.sim(plan, "--seeds", "60", "--keep-going", "--quiet")
+        self.assertEqual(status, 1)
+        self.assertIn("59 runs", output)
+        self.assertIn("       3  I-15       two VMs for one instance\n", output)
+        self.assertIn("       7  I-44       the process ended with", output)
+        self.assertIn("      41  I-21 ", output)
+        self.assertNotIn("replay of", output)
+
+    def test_the_table_of_old_failures_is_replayed_with_the_events_it_keeps(self):
+        table = self.folder / "regress.tsv"
+        table.write_text("seed\tkeep\twhat\n12\tall\ta late VM\n13\t2,5\ttwo leaders\n")
+        status, output = self.sim({"13": "I-2"}, "--regress", table)
+        self.assertEqual(status, 1)
+        self.assertIn("12  a late VM: holds", output)
+        self.assertIn("13  two leaders: violates I-2", output)
+        self.assertIn("1 of 2 seeds hold", output)
+        self.assertIn("--seed 13 --count 1 --json --keep 2,5", self.calls())
+
+
+if __name__ == "__main__":
+    unittest.main()
