@@ -189,11 +189,22 @@ void Agent::MakeParts(const OwnCertificate& own) {
       Link::Owner{.tls = [this] { return Material(); },
                   .expired = [this] { return renewer_->machine().Expired(deps_.loop.WallNow()); },
                   .connected = [this] { renewer_->Reconnected(); },
-                  .health_opened = [this] { reporter_->StreamOpened(); },
+                  .health_opened =
+                      [this] {
+                        reporter_->StreamOpened();
+                        Settle();
+                      },
                   .health_closed = [this] { reporter_->StreamClosed(); },
                   .health_drained = [this] { reporter_->StreamDrained(); },
                   .key_request = [this](const api::KeyGenerationRequest& r) { OnKeyRequest(r); },
                   .file = [this](const api::FileTransfer& file) { OnFile(file); }});
+}
+
+void Agent::Settle() {
+  if (!deps_.settled) return;
+  settling_ = deps_.loop.CallAfter(kSettledAfter, [this] {
+    if (link_->health_open()) deps_.settled();
+  });
 }
 
 RpcTls Agent::Material() {
@@ -268,6 +279,7 @@ HttpAnswer Agent::Page(const HttpQuestion& question) const {
 void Agent::Stop() {
   if (std::exchange(stopping_, true)) return;
   deps_.log.Info("stopping");
+  settling_.Cancel();
   registrar_.reset();
   reporter_.reset();
   if (renewer_ != nullptr) renewer_->Stop();

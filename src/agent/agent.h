@@ -13,6 +13,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "agent/identity_store.h"
 #include "agent/link.h"
@@ -36,6 +37,9 @@ inline constexpr int kExitUnusable = 1;  // Environment or identity files.
 inline constexpr int kExitBadCommandLine = 2;
 inline constexpr int kExitCannotJoin = 3;  // Neither a good nonce nor a certificate.
 
+// Registration, handshakes and first reports are over by then.
+inline constexpr Duration kSettledAfter = Duration::Seconds(5);
+
 class Agent final {
  public:
   struct Deps {
@@ -46,6 +50,8 @@ class Agent final {
     AgentFiles& identity;
     AgentFiles& received;
     log::Logger log;
+    // The health stream has been open for kSettledAfter: what only a start needs may go. May be null.
+    std::function<void()> settled = nullptr;
   };
   // The process is to end with this code. Once, in a turn of its own; may destroy the agent.
   using Exit = std::move_only_function<void(int code)>;
@@ -77,6 +83,7 @@ class Agent final {
   void Serve(const PrivateKeyPtr& key, const OwnCertificate& own);
   void MakeParts(const OwnCertificate& own);
   void EndWith(int code);
+  void Settle();
   void RefreshRoots();
   [[nodiscard]] RpcTls Material();
   [[nodiscard]] HostNames Names() const;
@@ -98,6 +105,7 @@ class Agent final {
   bool told_keys_ = false;
   bool told_files_ = false;
   bool stopping_ = false;
+  Pending settling_;
   Pending end_;
 };
 

@@ -13,6 +13,7 @@
 
 #include "adapters/agent_files/local_agent_files.h"
 #include "adapters/host_facts/linux_host.h"
+#include "adapters/host_facts/own_memory.h"
 #include "adapters/http_server/loop_http_server.h"
 #include "adapters/log_sink/stream_log_sink.h"
 #include "adapters/real_loop/real_loop.h"
@@ -82,7 +83,8 @@ int Run(const Settings& settings, const Directories& directories) {
                .host = host,
                .identity = *directories.identity,
                .received = *directories.received,
-               .log = log},
+               .log = log,
+               .settled = ReturnUnusedMemory},
               settings, [&](int code) {
                 exit_code = code;
                 loop.Stop();

@@ -49,6 +49,25 @@ TEST(AgentSimTest, RegistersOnceOpensItsStreamsAndReports) {
   }
 }
 
+TEST(AgentSimTest, SettlesWhenItsStreamHasStayedOpen) {
+  World world(1);
+  world.StartServer();
+  world.StartAgent();
+  ASSERT_TRUE(world.UntilServing());
+  world.RunFor(kSettledAfter - Duration::Seconds(1));
+  EXPECT_EQ(world.settled, 0);
+  // A stream that ends in between does not count.
+  world.StopServer();
+  world.RunFor(kSettledAfter);
+  EXPECT_EQ(world.settled, 0);
+  world.StartServer();
+  ASSERT_TRUE(world.UntilServing());
+  world.RunFor(kSettledAfter + Duration::Seconds(1));
+  EXPECT_EQ(world.settled, 1);
+  world.RunFor(Duration::Minutes(10));
+  EXPECT_EQ(world.settled, 1);
+}
+
 TEST(AgentSimTest, ReportsSayWhatTheHostSays) {
   World world(1);
   world.host.uptime = Duration::Hours(26) + Duration::Minutes(3) + Duration::Seconds(4);

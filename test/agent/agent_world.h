@@ -96,7 +96,8 @@ class World final {
                                                 .host = host,
                                                 .identity = *identity,
                                                 .received = received,
-                                                .log = log::Logger(sink, "agent")},
+                                                .log = log::Logger(sink, "agent"),
+                                                .settled = [this] { ++settled; }},
                                     settings, [this](int code) { exit_code = code; });
     agent->Start();
   }
@@ -133,6 +134,7 @@ class World final {
                        .agent = {.host = std::string(kHost), .port = 8994}};
   Duration skew;  // Of the agent's clock.
   std::optional<int> exit_code;
+  int settled = 0;  // How often the agent said so.
 
   sim::SimScheduler scheduler;
   sim::SimNetwork network;
