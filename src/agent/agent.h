@@ -50,7 +50,8 @@ class Agent final {
     AgentFiles& identity;
     AgentFiles& received;
     log::Logger log;
-    // The health stream has been open for kSettledAfter: what only a start needs may go. May be null.
+    // The health stream has been open for kSettledAfter: what only a start needs may go. May be
+    // null.
     std::function<void()> settled = nullptr;
   };
   // The process is to end with this code. Once, in a turn of its own; may destroy the agent.

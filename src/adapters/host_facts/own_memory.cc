@@ -22,8 +22,8 @@ int DropConstantPages(dl_phdr_info* info, std::size_t /*size*/, void* /*unused*/
     const std::uintptr_t end = (info->dlpi_addr + segment.p_vaddr + segment.p_filesz) / page * page;
     if (begin >= end) continue;
     // The kernel may refuse; then the pages stay.
-    (void)::madvise(reinterpret_cast<void*>(begin), end - begin,
-                    MADV_DONTNEED);  // NOLINT(performance-no-int-to-ptr)
+    // NOLINTNEXTLINE(performance-no-int-to-ptr): addresses of segments are numbers.
+    (void)::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
   }
   return 1;  // Only the first object.
 }

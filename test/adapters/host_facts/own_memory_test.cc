@@ -1,5 +1,5 @@
-// What the kernel says of our own pages before and after. The whole program is touched first, so that
-// something has to go.
+// What the kernel says of our own pages before and after. The whole program is touched first, so
+// that something has to go.
 #include "adapters/host_facts/own_memory.h"
 
 #include <link.h>
@@ -20,9 +20,8 @@ int TouchConstantPages(dl_phdr_info* info, std::size_t /*size*/, void* sum) {
   for (std::size_t i = 0; i < info->dlpi_phnum; ++i) {
     const ElfW(Phdr)& segment = info->dlpi_phdr[i];
     if (segment.p_type != PT_LOAD || (segment.p_flags & PF_W) != 0) continue;
-    const auto* bytes = reinterpret_cast<const volatile unsigned char*>(
-        info->dlpi_addr +  // NOLINT(performance-no-int-to-ptr)
-        segment.p_vaddr);
+    const auto* bytes =
+        reinterpret_cast<const volatile unsigned char*>(info->dlpi_addr + segment.p_vaddr);
     for (std::size_t at = 0; at < segment.p_filesz; at += 4'096) {
       *static_cast<std::uint64_t*>(sum) += bytes[at];
     }
