@@ -316,8 +316,11 @@ void ServerProcess::StartKeys() {
       Timings(election.renew_interval, election.lease_timeout, config.server);
   if (!timings.has_value()) return Fatal(kExitFatal, timings.error().message);
   cluster_elector_ = std::make_unique<Elector>(
-      Elector::Deps{
-          .loop = deps_.loop, .store = cluster_store(), .random = deps_.random, .of_shard = false},
+      Elector::Deps{.loop = deps_.loop,
+                    .store = cluster_store(),
+                    .random = deps_.random,
+                    .of_shard = false,
+                    .boot_id = [this] { return BootId(); }},
       Key("leader/cluster.json"),
       LeaseMachine({.leader_id = settings_.shard.text() + "-" + settings_.id,
                     .leader_addr = config::FormatAddress(advertised_.election_addr),
@@ -496,7 +499,10 @@ void ServerProcess::StartElection(BucketAge bucket) {
       Timings(server.leader_election.renew_interval, server.leader_election.lease_timeout, server);
   if (!timings.has_value()) return Fatal(kExitFatal, timings.error().message);
   elector_ = std::make_unique<Elector>(
-      Elector::Deps{.loop = deps_.loop, .store = store(), .random = deps_.random},
+      Elector::Deps{.loop = deps_.loop,
+                    .store = store(),
+                    .random = deps_.random,
+                    .boot_id = [this] { return BootId(); }},
       Key(fmt::format("leader/{}.json", settings_.shard.text())),
       LeaseMachine({.leader_id = settings_.id,
                     .leader_addr = config::FormatAddress(advertised_.election_addr),
@@ -508,11 +514,24 @@ void ServerProcess::StartElection(BucketAge bucket) {
           .alarm =
               [this](LeaseAlarm alarm) { Alarm("lease", std::string(LeaseAlarmName(alarm))); }});
   elector_->Start();
+  incarnation_ = elector_->machine().incarnation();
   deps_.log.Info("started: standing by", {{"id", settings_.id}, {"shard", settings_.shard}});
+}
+
+std::string ServerProcess::BootId() const {
+  return deps_.host == nullptr ? std::string() : deps_.host->BootId().value_or(std::string());
+}
+
+// A leadership reads records, groups and configuration by itself; rows on disk begin anew with it.
+void ServerProcess::DropWhatWasSaved() {
+  deps_.log.Warning("this memory is a restored one: what it knows is read again");
+  incarnation_ = elector_->machine().incarnation();
+  StartDenyWatch();
 }
 
 void ServerProcess::Acquired() {
   deps_.log.Info("the lease is ours: taking over");
+  if (elector_->machine().incarnation() != incarnation_) DropWhatWasSaved();
   acquired_at_ = deps_.loop.Now();
   ServerFacts facts = FactsOf(started_with_->config.server);
   facts.ca_certificate = identity_->ca_pem;

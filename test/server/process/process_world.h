@@ -25,6 +25,7 @@
 #include "sim/seeded_random.h"
 #include "sim/sim_cache.h"
 #include "sim/sim_cache_folder.h"
+#include "sim/sim_host.h"
 #include "sim/sim_loop.h"
 #include "sim/sim_object_store.h"
 #include "sim/sim_provider.h"
@@ -211,7 +212,8 @@ class ServerNode {
                    return std::make_unique<FixedKey>(loop);
                  }},
              .rows = options.rows == nullptr ? &rows : options.rows,
-             .other_calls = options.other_calls},
+             .other_calls = options.other_calls,
+             .host = &host},
             {.id = name,
              .shard = *ShardId::Parse("a"),
              .layout = options.layout,
@@ -253,6 +255,7 @@ class ServerNode {
   sim::SimCache rows;
   sim::SeededRandom random;
   ScriptedHttp http;
+  sim::SimHost host;
   sim::SimRpcServer rpc;
   sim::SimProvider* provider = nullptr;  // The process's own, once it has one.
   std::optional<int> exit_code;

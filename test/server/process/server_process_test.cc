@@ -433,6 +433,23 @@ TEST_F(ServerProcessTest, RU8_AJumpThatIsSeenWhileStandingByPausesExpiryOfTheNex
   }
 }
 
+TEST_F(ServerProcessTest, RU9_OnAnotherBootItIsAFollowerAndBelievesNothingThatItHadRead) {
+  Lead({});
+  const std::string before = LeaseOf(world, "a").incarnation;
+  const std::int64_t epoch = node->epoch;
+  node->store.closed = "deny/";
+  node->host.boot_id = std::string("boot-2");
+  ASSERT_TRUE(world.Until([&] { return !node->acting(); }, Duration::Seconds(3)));
+  EXPECT_EQ(node->sink.Count("why=restored"), 1U) << testing::PrintToString(node->sink.lines);
+  EXPECT_EQ(LeaseOf(world, "a").incarnation, before) << "it releases nothing";
+  ASSERT_TRUE(world.Until([&] { return LeaseOf(world, "a").incarnation != before; }));
+  world.For(Duration::Seconds(20));
+  EXPECT_FALSE(node->acting()) << "who is denied may have changed";
+  node->store.closed.clear();
+  ASSERT_TRUE(world.Until([&] { return node->acting(); }));
+  EXPECT_GT(node->epoch, epoch);
+}
+
 TEST_F(ServerProcessTest, NobodyIsServedBeforeTheDenyListIsKnown) {
   world.Configure({});
   node = std::make_unique<ServerNode>(world, "s1");
