@@ -277,6 +277,7 @@ class HangingCache final : public Cache {
     flushed = std::move(done);
     return {};
   }
+  [[nodiscard]] Pending Watch(BegunAnew /*begun_anew*/) override { return {}; }
   Task flushed;
 };
 
