@@ -13,6 +13,7 @@
 
 #include "server/services/agent_streams.h"
 #include "server/services/identity_keys.h"
+#include "server/services/operator_rows.h"
 #include "server/services/operator_service.h"
 #include "server/services/registration.h"
 #include "server/services/renewal.h"
@@ -48,6 +49,7 @@ class Services final {
 
   ServiceContext& context_;
   IdentityKeys keys_;
+  OperatorRows operator_rows_;
   RegistrationService registration_;
   RenewalService renewal_;
   AgentStreams streams_;
