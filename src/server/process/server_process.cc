@@ -31,6 +31,8 @@ constexpr Duration kAnswerAge = Duration::Seconds(30);
 // A stop takes 10 s at most, whatever does not answer (faults.md I-44): these one after the other,
 // and a second to spare.
 constexpr Duration kLeadershipEndsWithin = Duration::Seconds(5);
+// Of a leadership that was ending already when the stop came: the same, and the turns at its end.
+constexpr Duration kStepDownIsWaitedFor = kLeadershipEndsWithin + Duration::Milliseconds(500);
 constexpr Duration kReleasedWithin = Duration::Seconds(3);  // Both leases.
 constexpr Duration kFlushedWithin = Duration::Seconds(1);
 
@@ -88,7 +90,10 @@ ServerProcess::ServerProcess(Deps deps, ServerSettings settings, Owner owner)
       jitter_(Seed(deps_.random)),
       bucket_(deps_.loop, deps_.store, deps_.metrics) {}
 
-ServerProcess::~ServerProcess() { leader_.reset(); }
+ServerProcess::~ServerProcess() {
+  leader_.reset();
+  stepping_down_.clear();
+}
 
 // --- Configuration -------------------------------------------------------------------------------
 
@@ -610,9 +615,28 @@ void ServerProcess::EndLeadership(Task done) {
   Duration limit = started_with_->config.server.shutdown_timeout;
   if (step_ == Step::kStopping) limit = std::min(limit, kLeadershipEndsWithin);
   const Instant deadline = deps_.loop.Now() + limit;
-  std::shared_ptr<ShardLeader> leader = std::move(leader_);
-  ShardLeader& at = *leader;
-  at.StepDown(deadline, [leader = std::move(leader), done = std::move(done)]() mutable { done(); });
+  const std::uint64_t number = next_step_down_++;
+  ShardLeader& at = *stepping_down_.emplace(number, std::move(leader_)).first->second;
+  at.StepDown(deadline, [this, number, done = std::move(done)]() mutable {
+    done();
+    SteppedDown(number);
+  });
+}
+
+void ServerProcess::SteppedDown(std::uint64_t number) {
+  // Its own callback is on the stack: it goes in a turn of its own.
+  stepped_down_ = deps_.loop.CallAfter(
+      {},
+      [leader = std::move(stepping_down_.extract(number).mapped())]() mutable { leader.reset(); });
+  if (stepping_down_.empty() && none_steps_down_) std::exchange(none_steps_down_, nullptr)();
+}
+
+void ServerProcess::WhenNoneStepsDown(Task then) {
+  if (stepping_down_.empty()) return then();
+  none_steps_down_ = std::move(then);
+  waiting_ = deps_.loop.CallAfter(kStepDownIsWaitedFor, [this] {
+    if (none_steps_down_) std::exchange(none_steps_down_, nullptr)();
+  });
 }
 
 void ServerProcess::Alarm(std::string_view alarm, const std::string& detail) {
@@ -657,7 +681,8 @@ void ServerProcess::Fatal(int exit_code, const std::string& why) {
 
 // Leadership first, then the shard's lease, then the cluster's: what they guard has ended by then.
 void ServerProcess::ReleaseLeases(Duration limit, Task done) {
-  EndLeadership([this, limit, done = std::move(done)]() mutable {
+  EndLeadership([] {});
+  WhenNoneStepsDown([this, limit, done = std::move(done)]() mutable {
     const Instant release_by = deps_.loop.Now() + limit;
     auto cluster = [this, release_by, done = std::move(done)]() mutable {
       if (cluster_elector_ == nullptr) return done();

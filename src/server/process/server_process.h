@@ -171,6 +171,9 @@ class ServerProcess final {
   void Lost(LeaseLoss loss);
   void LeaderFailed(const Error& error);
   void EndLeadership(Task done);
+  // Calls `then` when no leadership is stepping down any more, or when a stop cannot wait longer.
+  void WhenNoneStepsDown(Task then);
+  void SteppedDown(std::uint64_t number);
   void Acting(const std::map<RpcPort, RpcAddress>& addresses);
   void ReleaseLeases(Duration limit, Task done);
   void Fatal(int exit_code, const std::string& why);
@@ -228,6 +231,10 @@ class ServerProcess final {
   std::unique_ptr<ObservedProvider> observed_provider_;
   std::unique_ptr<Elector> elector_;
   std::unique_ptr<ShardLeader> leader_;
+  // Leaderships that have ended and whose listeners or address are still to go.
+  std::map<std::uint64_t, std::unique_ptr<ShardLeader>> stepping_down_;
+  std::uint64_t next_step_down_ = 0;
+  Task none_steps_down_;
   std::string incarnation_;  // Of the shard's elector when what is known here was read.
   ClusterIdentityRef identity_;
   std::optional<Timestamp> acting_since_ = std::nullopt;
@@ -238,6 +245,8 @@ class ServerProcess final {
   std::optional<Instant> expiry_paused_until_ = std::nullopt;
 
   Pending call_;
+  Pending stepped_down_;
+  Pending waiting_;
   Pending ending_;
   Pending flushing_;
   Pending probing_;

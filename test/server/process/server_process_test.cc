@@ -14,6 +14,7 @@
 
 #include "core/deny_list.h"
 #include "core/instance_record.h"
+#include "core/journal.h"
 #include "core/lease.h"
 #include "core/object_layout.h"
 #include "core/operator_record.h"
@@ -391,6 +392,53 @@ TEST_F(ServerProcessTest, RU4_TheLeadersAddressIsNotTakenWhenTheLeaseIsAboutToEn
   EXPECT_GT(node->sink.Count("the leader's network cannot be assigned"), 0U);
   world.For(Duration::Seconds(5));
   EXPECT_EQ(world.cloud.LeaderHolder(ip), "s0");
+}
+
+// A leadership that ends for another's epoch, and whose provider does not answer meanwhile.
+void EndByHigherEpoch(ProcessWorld& world, ServerNode& node) {
+  KeyReader reader(world);
+  const RpcTls tls = reader.Operator(DefaultTenant());
+  node.provider->link().requests_lost = true;
+  const ObjectKey key = *ObjectKey::Parse("journal/a.json");
+  Journal journal =
+      *DecodeJournal(world.bucket.Find(key)->bytes,
+                     {.cluster = *ClusterId::Parse("c1"), .shard = *ShardId::Parse("a")});
+  journal.epoch += 1;
+  world.bucket.SetByHand(key, EncodeJournal(journal));
+  EXPECT_EQ(Ask(world,
+                {.address = node.addresses.at(RpcPort::kOperator),
+                 .tls = tls,
+                 .path = api::kUpsertGroup.path},
+                RpcMessage::Of(api::UpsertGroupRequest{
+                    .key = "web", .config = api::GroupConfig{.template_name = "t", .size = 1}})),
+            Status());
+  ASSERT_TRUE(world.Until([&] { return node.sink.Count("leadership ends") > 0; }));
+}
+
+TEST_F(ServerProcessTest, AStopDuringAStepDownWaitsForIt) {
+  ConfigParts parts = WithLeaderNetwork();
+  parts.server += R"(, "shutdown_timeout": "4s")";
+  Lead(parts);
+  EndByHigherEpoch(world, *node);
+  world.For(Duration::Seconds(1));
+  node->process.Stop();
+  world.For(Duration::Seconds(2));
+  EXPECT_FALSE(node->exit_code.has_value());
+  EXPECT_FALSE(LeaseOf(world, "a").released) << "what it guards has not ended";
+  ASSERT_TRUE(world.Until([&] { return node->exit_code.has_value(); }, Duration::Seconds(3)));
+  EXPECT_EQ(*node->exit_code, 0);
+  EXPECT_TRUE(LeaseOf(world, "a").released);
+}
+
+TEST_F(ServerProcessTest, I44_AStopDuringALongStepDownStillEndsWithinTenSeconds) {
+  ConfigParts parts = WithLeaderNetwork();
+  parts.server += R"(, "shutdown_timeout": "10m")";
+  Lead(parts);
+  EndByHigherEpoch(world, *node);
+  node->process.Stop();
+  ASSERT_TRUE(world.Until([&] { return node->exit_code.has_value(); }, kLongestStop));
+  EXPECT_EQ(*node->exit_code, 0);
+  EXPECT_TRUE(LeaseOf(world, "a").released);
 }
 
 // --- The wall clock ------------------------------------------------------------------------------
