@@ -11,6 +11,7 @@
 #include "base/fault_point.h"
 #include "base/metric_families.h"
 #include "base/metrics_page.h"
+#include "core/config_place.h"
 #include "core/lease.h"
 #include "core/nstance_v2.h"
 #include "server/config_restart.h"
@@ -70,17 +71,15 @@ Result<LeaseTimings> Timings(Duration renew, Duration lease, const config::Serve
 }  // namespace
 
 std::vector<ConfigSource::Place> ConfigPlaces(const ServerSettings& settings) {
-  std::vector<ConfigSource::Place> places;
-  if (settings.layout != LayoutChoice::kNstanceV2) {
-    places.push_back(
-        {.key = Key(fmt::format("{}config/{}.jsonc", settings.prefix, settings.shard.text())),
-         .layout = config::Layout::kNstance});
-  }
-  if (settings.layout != LayoutChoice::kSeed) {
-    places.push_back(
-        {.key = Key(ShardScope(settings) + "config.jsonc"), .layout = config::Layout::kNstanceV2});
-  }
-  return places;
+  Result<std::vector<ConfigPlace>> places =
+      ConfigPlaces(settings.shard, {.prefix = settings.prefix, .shard_scope = settings.prefix});
+  CHECK(places.has_value(), "{}", places.error().message);
+  const auto refused = [&](const ConfigPlace& place) {
+    const bool theirs = place.layout == config::Layout::kNstanceV2;
+    return settings.layout == (theirs ? LayoutChoice::kSeed : LayoutChoice::kNstanceV2);
+  };
+  std::erase_if(*places, refused);
+  return *std::move(places);
 }
 
 ServerProcess::ServerProcess(Deps deps, ServerSettings settings, Owner owner)
