@@ -28,8 +28,9 @@ class Services final {
   Services(const Services&) = delete;
   Services& operator=(const Services&) = delete;
 
-  // The acceptor of every listener.
+  // The acceptor of every listener, and the gate that it asks first.
   void Accept(std::unique_ptr<RpcServerCall> call);
+  [[nodiscard]] Status Admit(const RpcCallInfo& info) const;
 
   // Gauges of this moment: agents, operators and their watches.
   void Measure(metrics::Registry& gauges) const;
@@ -40,7 +41,6 @@ class Services final {
  private:
   using Handler = std::move_only_function<void(std::unique_ptr<RpcServerCall>)>;
 
-  [[nodiscard]] Status Admit(const RpcCallInfo& info) const;
   [[nodiscard]] Status AdmitAgent(const crypto::PeerIdentity& identity) const;
   template <class Method, class Function>
   void On(const Method& method, Function function) {
