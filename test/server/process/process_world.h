@@ -86,6 +86,9 @@ class DoorStore final : public ObjectStore {
   [[nodiscard]] Pending List(ListRequest request, Done<ListPage> done) override {
     return below_.List(std::move(request), std::move(done));
   }
+  [[nodiscard]] Pending WatchTime(TimeTold told) override {
+    return below_.WatchTime(std::move(told));
+  }
   [[nodiscard]] Pending PutUnconditionally(ObjectKey key, std::string bytes,
                                            Done<ObjectVersion> done) override {
     return below_.PutUnconditionally(std::move(key), std::move(bytes), std::move(done));
