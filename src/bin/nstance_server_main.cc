@@ -74,8 +74,8 @@ OtherCalls MakeReflection(const std::vector<RpcPolicyRow>& policy) {
   };
 }
 
-config::HostAddresses PrimaryAddresses() {
-  HostNames names = LinuxHost({}).Names();
+config::HostAddresses PrimaryAddresses(LinuxHost& host) {
+  HostNames names = host.Names();
   return {.ipv4 = std::move(names.ipv4), .ipv6 = std::move(names.ipv6)};
 }
 
@@ -124,13 +124,13 @@ struct Listener {
   }
 };
 
-ServerSettings SettingsOf(const ServerCommandLine& line, std::string prefix) {
+ServerSettings SettingsOf(const ServerCommandLine& line, LinuxHost& host, std::string prefix) {
   return {.id = line.id,
           .shard = *ShardId::Parse(line.shard),
           .bind = line.bind,
           .advertise = line.advertise,
           .advertise_host = line.advertise_host,
-          .host = PrimaryAddresses(),
+          .host = PrimaryAddresses(host),
           .layout = line.layout,
           .prefix = std::move(prefix)};
 }
@@ -170,6 +170,7 @@ int Run(const ServerCommandLine& line) {
                              .io_threads = line.io_threads});
   ServerFactoryParts made(loop, http, *ShardId::Parse(line.shard));
   LoopHttpServer election(loop, {.source = {.interface = "election"}, .tls = true});
+  LinuxHost host({});
   std::unique_ptr<ServerProcess> server;
   HealthPages pages(loop, [&](const HttpQuestion& question, HttpReply reply) {
     server->Page(question, std::move(reply));
@@ -196,8 +197,9 @@ int Run(const ServerCommandLine& line) {
                                                                .rows = &rows,
                                                                .stopwatch = ReadStopwatch,
                                                                .other_calls = reflection,
-                                                               .election = &election},
-                                           SettingsOf(line, *prefix), listener.Owner());
+                                                               .election = &election,
+                                                               .host = &host},
+                                           SettingsOf(line, host, *prefix), listener.Owner());
   if (const Status open = pages.Open(FirstHealthAddress(line)); !open) {
     return Fail("health listener: " + open.error().message);
   }

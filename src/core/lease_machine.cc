@@ -72,6 +72,7 @@ LeaseStep LeaseMachine::Start(const Input& in) {
   }
   role_ = Role::kStandby;
   incarnation_ = IncarnationOf(in.entropy);
+  boot_id_ = in.boot_id;
   last_now_ = in.now;
   started_at_ = in.now;
   Schedule(Call::kRead, in.now);
@@ -143,16 +144,11 @@ LeaseStep LeaseMachine::Stop(Instant release_by, const Input& in) {
   return step;
 }
 
-LeaseStep LeaseMachine::Restored(const Input& in) {
-  LeaseStep step;
-  BeginAgain(in, step);
-  End(in, step);
-  return step;
-}
-
 void LeaseMachine::Begin(const Input& in, LeaseStep& step) {
-  if (in.now < last_now_ && !Planted(Plant::kIgnoresClockGoneBack)) BeginAgain(in, step);
+  const bool went_back = in.now < last_now_ && !Planted(Plant::kIgnoresClockGoneBack);
+  if (went_back || IsOtherBoot(in.boot_id)) BeginAgain(in, step);
   last_now_ = in.now;
+  if (!in.boot_id.empty()) boot_id_ = in.boot_id;
   if (role_ == Role::kHolding) {
     if (in.now >= deadline_) {
       Lose(LeaseLoss::kDeadline, in, step);

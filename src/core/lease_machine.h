@@ -23,8 +23,8 @@
 //     160 s, so that others get a turn; a leadership that has lasted four leases clears the count
 //   - stopping releases by compare-and-swap; a record that vanished while it was surely ours is
 //     written anew as released
-//   - when the monotonic clock went back, or the owner says that this memory is a restored one,
-//     leadership ends and a new incarnation begins
+//   - when the monotonic clock went back, or the boot id is another one than before, leadership
+//     ends and a new incarnation begins: this memory is a restored one
 //
 // The machine settles ambiguous writes itself instead of using a generic layer: it must see the
 // bytes in any case, to know who else wrote.
@@ -53,7 +53,7 @@
 //   releasing | write: conflict or maybe done                | releasing | Read
 //   releasing | read: ours, or missing while surely ours     | releasing | Write(release)
 //   releasing | its time is over                             | standby or stopped | Read or Stopped
-//   any       | Restored, or time went back                  | standby   | Lost if holding; Read
+//   any       | time went back, or another boot id           | standby   | Lost if holding; Read
 //
 // An answer that nobody asked for is our own mistake, and a CHECK.
 #pragma once
@@ -62,6 +62,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <variant>
 
 #include "base/json.h"
@@ -77,7 +78,7 @@ enum class LeaseLoss : std::uint8_t {
   kVanished,        // The record is gone.
   kCorrupted,       // The record is no longer ours to read.
   kTakeOverFailed,  // The owner did not take over in time.
-  kRestored,        // The clock went back, or the memory is a restored one.
+  kRestored,        // The clock went back, or the boot id is another one.
 };
 [[nodiscard]] std::string_view LeaseLossName(LeaseLoss loss);
 
@@ -131,6 +132,8 @@ class LeaseMachine {
     Instant now;
     Timestamp wall_now;
     Entropy entropy{};
+    std::string boot_id =
+        {};  // Of the machine that this runs on; empty: not known, and no evidence.
   };
   struct Found {
     std::string bytes;
@@ -156,13 +159,15 @@ class LeaseMachine {
   [[nodiscard]] LeaseStep StepDown(const Input& in);
   // Ends with Stopped, at the latest at the first OnTime() after `release_by`.
   [[nodiscard]] LeaseStep Stop(Instant release_by, const Input& in);
-  // Boot id or VM generation changed: this memory and this clock are those of a saved state.
-  [[nodiscard]] LeaseStep Restored(const Input& in);
 
   [[nodiscard]] bool Leads(Instant now) const { return MayStart(now, Duration()); }
   // Whether an effect of at most `bound` may start now.
   [[nodiscard]] bool MayStart(Instant now, Duration bound) const {
     return role_ == Role::kHolding && now >= last_now_ && nstance::MayStart(now, bound, deadline_);
+  }
+  // Whether this is not the boot of the last event: this memory and its clock are a saved state's.
+  [[nodiscard]] bool IsOtherBoot(std::string_view boot_id) const {
+    return !boot_id.empty() && !boot_id_.empty() && boot_id != boot_id_;
   }
   // Holding or trying to tell the store that it no longer does.
   [[nodiscard]] bool holding() const { return role_ == Role::kHolding; }
@@ -233,6 +238,7 @@ class LeaseMachine {
   Instant last_now_;
   Instant started_at_;
   std::string incarnation_;
+  std::string boot_id_;   // The last that was known.
   json::Object unknown_;  // Of the record that we took over.
 
   Instant read_sent_at_;

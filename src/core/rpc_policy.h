@@ -5,7 +5,7 @@
 //   no row for the path on this port                     UNIMPLEMENTED
 //   a certificate that names nobody of ours              UNAUTHENTICATED
 //   a role that the row does not name                    PERMISSION_DENIED
-//   a row that is not offered                            UNIMPLEMENTED
+//   a row that is not offered                            what the gate answers, else UNIMPLEMENTED
 // Tenant and subject rules need the loop's state or the message and are held by the one gate in
 // front of the handlers. A method of the proto without a row stops the start: CheckPolicyCovers().
 //

@@ -14,6 +14,8 @@
 //   - erasing an instance erases its health, public keys and balancer rows; rows of an instance
 //     that is not there are dropped
 //   - a cache that is damaged, of another schema, or whose disk fails is an empty one
+//   - one that began anew while it was open, so that rows are missing which were written before,
+//     says so to who watches for it, when it can be written again; never from inside a call
 #pragma once
 
 #include <cstdint>
@@ -180,6 +182,11 @@ class Cache {
 
   // `done` runs when everything written before is on disk or has been given up.
   [[nodiscard]] virtual Pending Flush(Task done) = 0;
+
+  // `begun_anew` runs whenever the cache has begun anew, for as long as the Pending is there: who
+  // has the rows writes them again.
+  using BegunAnew = std::function<void()>;
+  [[nodiscard]] virtual Pending Watch(BegunAnew begun_anew) = 0;
 };
 
 }  // namespace nstance

@@ -1,5 +1,6 @@
-// HostFacts: what an agent tells of the machine that it runs on. Synchronous and quick: the
-// kernel's own tables, no disk and no network.
+// HostFacts: what an agent tells of the machine that it runs on, and by what a server knows that it
+// still runs on the same one. Synchronous and quick: the kernel's own tables, no disk and no
+// network.
 #pragma once
 
 #include <cstdint>
@@ -45,6 +46,9 @@ class HostFacts {
   // Whole seconds.
   [[nodiscard]] virtual Result<Duration> Uptime() = 0;
   [[nodiscard]] virtual Result<Timestamp> BootedAt() = 0;
+  // Another one whenever this kernel is not the one that was asked before: the machine started
+  // again, or the memory of this process was saved and goes on elsewhere.
+  [[nodiscard]] virtual Result<std::string> BootId() = 0;
   [[nodiscard]] virtual HostNames Names() = 0;
 };
 

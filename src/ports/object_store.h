@@ -103,6 +103,12 @@ class ObjectStore {
   [[nodiscard]] virtual Pending Delete(DeleteRequest request, Done<void> done) = 0;
   [[nodiscard]] virtual Pending List(ListRequest request, Done<ListPage> done) = 0;
 
+  // `told` runs on the loop with the store's clock (the `Date` of HTTP) whenever an answer tells
+  // it, whatever the answer, and before it; for as long as the Pending is there. A later watcher
+  // takes the place of the one before. A store without a clock of its own tells nothing.
+  using TimeTold = std::function<void(Timestamp)>;
+  [[nodiscard]] virtual Pending WatchTime(TimeTold /*told*/) { return {}; }
+
   // Overwrites whatever is there. Only for repair commands that an administrator has asked for.
   [[nodiscard]] virtual Pending PutUnconditionally(ObjectKey key, std::string bytes,
                                                    Done<ObjectVersion> done) = 0;

@@ -206,6 +206,8 @@ class RpcServerCall {
 // complete, so that a slow or cut one costs the loop nothing (none or two messages: UNIMPLEMENTED
 // by the transport).
 using RpcAcceptor = std::move_only_function<void(std::unique_ptr<RpcServerCall> call)>;
+// Whether the acceptor would let the caller in, whatever the method.
+using RpcGate = std::move_only_function<Status(const RpcCallInfo& info)>;
 
 // Whose connections to close.
 struct RpcSerial {
@@ -222,6 +224,9 @@ struct RpcListen {
   // Where; port 0 is chosen at the first opening and used again by later ones of this server.
   RpcAddress bind = {};
   RpcAcceptor accept = {};
+  // Asked on the loop about a call whose method is not offered: its error is the answer, else
+  // UNIMPLEMENTED. Empty: everybody is let in.
+  RpcGate gate = {};
 };
 
 // Guarantees, each held by the contract suite:

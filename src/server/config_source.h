@@ -48,6 +48,7 @@
 #include "core/config/config.h"
 #include "core/config/load.h"
 #include "core/config/problem.h"
+#include "core/config_place.h"
 #include "core/object_key.h"
 #include "ports/cache_folder.h"
 #include "ports/loop.h"
@@ -87,10 +88,7 @@ struct ConfigStatus {
 class ConfigSource final {
  public:
   // Where the object may be; the first that exists counts, and is kept to from then on.
-  struct Place {
-    ObjectKey key;
-    config::Layout layout = config::Layout::kNstance;
-  };
+  using Place = ConfigPlace;
   struct Deps {
     Loop& loop;
     ObjectStore& store;

@@ -67,6 +67,16 @@ void SimCacheDisk::Apply(const cache::Change& change) {
       change);
 }
 
+void SimCacheDisk::ClearRows() {
+  groups.clear();
+  instances.clear();
+  health.clear();
+  public_keys.clear();
+  images.clear();
+  balancers.clear();
+  operators.clear();
+}
+
 cache::Contents SimCacheDisk::Read() const {
   return {.groups = Values(groups),
           .instances = Values(instances),
@@ -86,9 +96,31 @@ void SimCache::Write(std::vector<cache::Change> changes) {
 void SimCache::FlushNow() {
   armed_ = false;
   timer_.Cancel();  // A flush on request has done its work: nothing is left at the end.
-  for (const cache::Change& change : std::exchange(waiting_, {})) {
-    if (!disk_.broken) disk_.Apply(change);
+  const std::vector<cache::Change> changes = std::exchange(waiting_, {});
+  if (changes.empty()) return;
+  if (disk_.broken) {
+    missed_ = true;
+    return;
   }
+  if (std::exchange(missed_, false)) {
+    disk_.ClearRows();
+    watchers_.Tell();
+  }
+  for (const cache::Change& change : changes) disk_.Apply(change);
+}
+
+Pending SimCacheWatchers::Add(Cache::BegunAnew begun_anew) {
+  const std::uint64_t id = next_++;
+  watchers_->emplace(id, std::move(begun_anew));
+  return Pending([watchers = watchers_, id] { watchers->erase(id); });
+}
+
+void SimCacheWatchers::Tell() {
+  telling_ = loop_.CallAfter({}, [watchers = watchers_] {
+    for (const auto& [id, begun_anew] : std::map(*watchers)) {
+      if (watchers->contains(id)) begun_anew();
+    }
+  });
 }
 
 Pending SimCache::Load(Loaded done) {

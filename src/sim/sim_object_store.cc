@@ -198,10 +198,13 @@ Result<Object> SimBucket::Read(const ObjectKey& key, Duration staleness) const {
     return Fail(ResourceExhausted(fmt::format("object {} is too large", key.text())));
   }
   Object object = *found;
-  if (options_.wall_start) {
-    object.store_time = *options_.wall_start + scheduler_.now().since_zero();
-  }
+  object.store_time = Time();
   return object;
+}
+
+std::optional<Timestamp> SimBucket::Time() const {
+  if (!options_.wall_start) return std::nullopt;
+  return *options_.wall_start + scheduler_.now().since_zero();
 }
 
 ListPage SimBucket::List(const ListRequest& request, Duration staleness) const {
@@ -226,10 +229,13 @@ ListPage SimBucket::List(const ListRequest& request, Duration staleness) const {
 struct SimObjectStore::Wire {
   Loop* loop = nullptr;  // Null: the process is gone.
   SimLink link;
+  TimeTold time_told;
 };
 
 template <class T>
-struct SimObjectStore::Call {
+struct SimObjectStore::Call : std::enable_shared_from_this<Call<T>> {
+  explicit Call(Done<T> then) : done(std::move(then)) {}
+
   Done<T> done;
   Instant deadline;
   Pending timer = {};
@@ -239,12 +245,16 @@ struct SimObjectStore::Call {
   }
 
   // Sends the answer on its way back, if anybody still waits for it.
-  static void Answer(const std::shared_ptr<Call>& call, Wire& wire, Duration back,
-                     Result<T> result) {
-    if (wire.loop == nullptr || wire.link.answers_lost || !call->done) return;
-    if (wire.loop->Now() + back >= call->deadline) return;  // The deadline passes first.
-    call->timer = wire.loop->CallAfter(
-        back, [call, result = std::move(result)]() mutable { call->Finish(std::move(result)); });
+  void Answer(const std::shared_ptr<Wire>& wire, const Fate& fate, const SimBucket& bucket,
+              Result<T> result) {
+    if (wire->loop == nullptr || wire->link.answers_lost || !done) return;
+    if (wire->loop->Now() + fate.back >= deadline) return;  // The deadline passes first.
+    timer = wire->loop->CallAfter(fate.back,
+                                  [call = this->shared_from_this(), wire, time = bucket.Time(),
+                                   result = std::move(result)]() mutable {
+                                    if (time && wire->time_told) wire->time_told(*time);
+                                    call->Finish(std::move(result));
+                                  });
   }
 };
 
@@ -261,6 +271,11 @@ SimObjectStore::SimObjectStore(SimBucket& bucket, Loop& loop, Options options)
 SimObjectStore::~SimObjectStore() { wire_->loop = nullptr; }
 
 SimLink& SimObjectStore::link() { return wire_->link; }
+
+Pending SimObjectStore::WatchTime(TimeTold told) {
+  wire_->time_told = std::move(told);
+  return Pending([wire = wire_] { wire->time_told = nullptr; });
+}
 
 const SimLink& SimObjectStore::link() const { return wire_->link; }
 
@@ -356,7 +371,7 @@ Pending SimObjectStore::SendRead(SimRequest request, Done<T> done,
                                                               : SimResult::kFailed;
     bucket.Note(std::move(request));
     if (fate.kind != SimFate::kAnswerLost) {
-      Call<T>::Answer(call, *wire, fate.back, std::move(result));
+      call->Answer(wire, fate, bucket, std::move(result));
     }
   });
   return pending;
@@ -381,10 +396,11 @@ Pending SimObjectStore::SendWrite(SimBucket::Write write, Done<T> done) {
   auto call = std::make_shared<Call<T>>(OrInstead(std::move(done), std::move(fate.at_answer)));
   Pending pending =
       Begin<T>(call, DeadlineExceeded("the store did not answer in time").MaybeDone());
-  Carry(std::move(write), fate, [call, fate, wire = wire_](Result<ObjectVersion> result) {
-    Call<T>::Answer(call, *wire, fate.back,
-                    AnswerTo(std::move(result), static_cast<const T*>(nullptr)));
-  });
+  Carry(std::move(write), fate,
+        [call, fate, wire = wire_, &bucket = bucket_](Result<ObjectVersion> result) {
+          call->Answer(wire, fate, bucket,
+                       AnswerTo(std::move(result), static_cast<const T*>(nullptr)));
+        });
   return pending;
 }
 

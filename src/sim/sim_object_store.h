@@ -225,6 +225,8 @@ class SimBucket final {
     if (call_observer_) call_observer_(call);
   }
 
+  // By its own clock; empty: it has none.
+  [[nodiscard]] std::optional<Timestamp> Time() const;
   // Runs `task` at `at`, whoever is dead by then.
   void Later(Instant at, Task task);
   [[nodiscard]] Entry& EntryOf(const ObjectKey& key);
@@ -269,6 +271,8 @@ class SimObjectStore final : public ObjectStore {
   [[nodiscard]] Pending Put(PutRequest request, Done<ObjectVersion> done) override;
   [[nodiscard]] Pending Delete(DeleteRequest request, Done<void> done) override;
   [[nodiscard]] Pending List(ListRequest request, Done<ListPage> done) override;
+  // Of every answer that arrives, where the bucket has a clock.
+  [[nodiscard]] Pending WatchTime(TimeTold told) override;
   [[nodiscard]] Pending PutUnconditionally(ObjectKey key, std::string bytes,
                                            Done<ObjectVersion> done) override;
 

@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "crypto/clock_skew.h"
 #include "crypto/verify_peer.h"
+#include "ports/rpc_offer.h"
 #include "sim/sim_rpc.h"
 #include "sim/sim_rpc_parts.h"
 
@@ -37,6 +38,8 @@ struct ServerCall {
   Pending deadline = {};
 
   [[nodiscard]] RpcKind kind() const { return info.policy->kind; }
+  // One that is not is refused by the acceptor at once, whatever the message.
+  [[nodiscard]] bool offered() const { return info.policy->offer == RpcOffer::kOffered; }
 };
 
 using CallPtr = std::shared_ptr<ServerCall>;
@@ -219,17 +222,15 @@ void SimServerConnection::OnConnect(SimConnect& connect) {
 
 // The order of the checks is that of the real transport: see core/rpc_policy.h.
 Result<const RpcPolicyRow*> SimServerConnection::Judge(const SimHeaders& headers) const {
-  const auto not_offered = [&] {
+  const RpcPolicyRow* row = FindRpcPolicy(server_->options_.policy, headers.path, port_);
+  if (row == nullptr) {
     return Fail({.code = Code::kUnimplemented,
                  .message = fmt::format("{} is not offered here", Quote(headers.path))});
-  };
-  const RpcPolicyRow* row = FindRpcPolicy(server_->options_.policy, headers.path, port_);
-  if (row == nullptr) return not_offered();
+  }
   if (identity_ && !*identity_) return Fail(identity_->error());
   std::optional<crypto::Role> role;
   if (identity_) role = (*identity_)->role;
   if (!Admits(*row, role)) return Fail(PermissionDenied("this role may not call this method"));
-  if (row->offer == RpcOffer::kNotOffered) return not_offered();
   if (!server_->HasRoomFor(*row, *this)) {
     if (row->limits == RpcLimitsClass::kRegistration) {
       return Fail(Unavailable("too many registrations at once"));
@@ -267,7 +268,7 @@ void SimServerConnection::OnHeaders(SimHeaders& headers) {
     });
   }
   calls_.emplace(call->id, call);
-  if (!HasSingleRequest(call->kind())) Accept(call);
+  if (!call->offered() || !HasSingleRequest(call->kind())) Accept(call);
 }
 
 void SimServerConnection::Accept(const CallPtr& call) {
@@ -278,7 +279,7 @@ void SimServerConnection::Accept(const CallPtr& call) {
 
 void SimServerConnection::OnData(SimData& data) {
   const CallPtr call = Find(data.call);
-  if (call == nullptr) return;
+  if (call == nullptr || !call->offered()) return;
   if (!data.message) return Cancel(call, data.message.error(), Client::kIsTold);
   if (!HasSingleRequest(call->kind())) return TellMessage(call, *std::move(data.message));
   if (call->single_request) {
@@ -290,7 +291,7 @@ void SimServerConnection::OnData(SimData& data) {
 
 void SimServerConnection::OnHalfClose(SimCallId id) {
   const CallPtr call = Find(id);
-  if (call == nullptr) return;
+  if (call == nullptr || !call->offered()) return;
   if (!HasSingleRequest(call->kind())) return TellHalfClose(call);
   if (!call->single_request) {
     return Cancel(call, {.code = Code::kUnimplemented, .message = "no request message"},
@@ -508,7 +509,8 @@ Pending SimRpcServer::Open(RpcListen listen, Opened done) {
   Result<RpcAddress> answer = address;
   if (opened) {
     listeners_[listen.port] = {.address = address,
-                               .accept = std::make_shared<RpcAcceptor>(std::move(listen.accept))};
+                               .accept = std::make_shared<RpcAcceptor>(
+                                   OfferedOnly(std::move(listen.accept), std::move(listen.gate)))};
   } else {
     answer = Fail(std::move(opened).error());
   }

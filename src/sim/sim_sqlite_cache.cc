@@ -26,6 +26,7 @@ sqlite::Outcome SimSqliteCache::SimPlace::Remove() {
 
 SimSqliteCache::SimSqliteCache(const Deps& deps)
     : loop_(deps.loop),
+      watchers_(deps.loop),
       place_({.files = deps.disk.database,
               .faults = deps.faults,
               .broken = deps.disk.broken,
@@ -48,12 +49,18 @@ void SimSqliteCache::FlushNow() {
   timer_.Cancel();  // A flush on request has done its work: nothing is left at the end.
   const sqlite::Batch batch = std::exchange(waiting_, {});
   if (!batch.empty()) file_.Write(batch);
+  TellWatchers();
+}
+
+void SimSqliteCache::TellWatchers() {
+  if (file_.TakeBegunAnew() && !dead()) watchers_.Tell();
 }
 
 Pending SimSqliteCache::Load(Loaded done) {
   return loop_.CallAfter(Duration::Milliseconds(1), [this, done = std::move(done)]() mutable {
     FlushNow();
     cache::Contents contents = file_.Read();
+    TellWatchers();
     if (!dead()) done(std::move(contents));
   });
 }

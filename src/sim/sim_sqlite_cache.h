@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "base/log.h"
@@ -33,6 +34,9 @@ class SimSqliteCache final : public Cache {
   void Write(std::vector<cache::Change> changes) override;
   [[nodiscard]] Pending Load(Loaded done) override;
   [[nodiscard]] Pending Flush(Task done) override;
+  [[nodiscard]] Pending Watch(BegunAnew begun_anew) override {
+    return watchers_.Add(std::move(begun_anew));
+  }
 
   // The process has died in the middle of a write: nothing is answered any more.
   [[nodiscard]] bool dead() const { return place_.system.dead(); }
@@ -46,8 +50,10 @@ class SimSqliteCache final : public Cache {
     SimFileSystem system;
   };
   void FlushNow();
+  void TellWatchers();
 
   Loop& loop_;
+  SimCacheWatchers watchers_;
   SimPlace place_;
   sqlite::CacheFile file_;
   sqlite::Batch waiting_;

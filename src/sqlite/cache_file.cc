@@ -24,7 +24,10 @@ void Gather(Batch& batch, cache::Change change) {
 void CacheFile::Write(const Batch& batch) {
   // Twice: a file that turns out damaged is made anew, and takes the batch.
   for (int attempt = 0; attempt < 2; ++attempt) {
-    if (!EnsureOpen()) return;
+    if (!EnsureOpen()) {
+      distrusted_ = true;  // What there is, if anything, has missed the batch.
+      return;
+    }
     const Outcome outcome = Transact(batch);
     if (outcome.ok()) {
       complained_ = false;
@@ -65,6 +68,7 @@ void CacheFile::Complain(const Outcome& outcome) {
 
 bool CacheFile::EnsureOpen() {
   if (database_.is_open()) return true;
+  bool anew = distrusted_;
   if (distrusted_ && !Remove()) return false;
   Outcome outcome = Open();
   if (!outcome.ok() && *outcome.trouble == Trouble::kDamaged) {
@@ -72,9 +76,11 @@ bool CacheFile::EnsureOpen() {
                  {{"path", place_.Name().path}, {"error", outcome.message}});
     Close();
     if (!Remove()) return false;
+    anew = true;
     outcome = Open();
   }
   if (outcome.ok()) {
+    begun_anew_ = begun_anew_ || anew;
     distrusted_ = false;
     return true;
   }

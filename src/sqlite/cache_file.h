@@ -7,7 +7,8 @@
 // A file that is damaged, was written by another schema version, or is no database is removed with
 // its journals and made anew; so is one that turns out damaged later, and one that missed a batch:
 // it would tell of rows that are gone. A disk that cannot be written costs the changes of that
-// moment: the next call tries again, and a log line tells once.
+// moment: the next call tries again, and a log line tells once. Rows that were written before are
+// missing then: TakeBegunAnew() tells.
 //
 // Calls block as long as the disk does. Used by one thread at a time.
 #pragma once
@@ -15,6 +16,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "base/log.h"
 #include "ports/cache.h"
@@ -61,6 +63,8 @@ class CacheFile final {
   // Empty when it cannot be read.
   [[nodiscard]] cache::Contents Read();
   void Close();
+  // Whether the file was made anew since the last question, in the place of another one.
+  [[nodiscard]] bool TakeBegunAnew() { return std::exchange(begun_anew_, false); }
 
  private:
   void GiveUp(const Outcome& outcome);
@@ -76,6 +80,7 @@ class CacheFile final {
   Database database_;
   Tables tables_;  // After the database: its statements go first.
   bool distrusted_ = false;
+  bool begun_anew_ = false;
   bool complained_ = false;
 };
 

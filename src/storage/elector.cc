@@ -30,7 +30,8 @@ LeaseMachine::WriteAnswer ToAnswer(Result<ObjectVersion> result) {
 LeaseMachine::Input Elector::Input() {
   return {.now = deps_.loop.Now(),
           .wall_now = deps_.loop.WallNow(),
-          .entropy = deps_.random.Array<std::tuple_size_v<LeaseMachine::Entropy>>()};
+          .entropy = deps_.random.Array<std::tuple_size_v<LeaseMachine::Entropy>>(),
+          .boot_id = deps_.boot_id()};
 }
 
 void Elector::Stop(Instant release_by, std::move_only_function<void()> stopped) {
@@ -49,11 +50,12 @@ void Elector::StepDown() {
 
 bool Elector::MayStart(Duration bound) {
   const Instant now = deps_.loop.Now();
+  const bool other_boot = machine_.IsOtherBoot(deps_.boot_id());
   // The clock went back: timers may be far away, so look at it in a turn of its own.
-  if (now < machine_.last_now()) {
-    look_ = deps_.loop.CallAt(now, [this] { Do(machine_.OnTime(Input())); });
+  if (now < machine_.last_now() || other_boot) {
+    look_ = deps_.loop.CallAt(now, [this] { Look(); });
   }
-  return machine_.MayStart(now, bound);
+  return !other_boot && machine_.MayStart(now, bound);
 }
 
 Step Elector::StepOfCall(Step in_standby) const {
@@ -84,7 +86,7 @@ void Elector::Write(LeaseStep::Write& write) {
 void Elector::Do(LeaseStep step) {
   timer_ = Pending();
   if (step.wake_at != Instant::Never()) {
-    timer_ = deps_.loop.CallAt(step.wake_at, [this] { Do(machine_.OnTime(Input())); });
+    timer_ = deps_.loop.CallAt(step.wake_at, [this] { Look(); });
   }
   std::visit(Overloaded{
                  [](LeaseStep::Nothing) {},

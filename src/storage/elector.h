@@ -15,12 +15,14 @@
 //     ends before its deadline; to be asked in the turn that starts the effect
 //   - a write that the store applied without telling its version is read back
 //   - StepDown and Stop call nothing back from inside; after Stop only `stopped` is called
+//   - a clock that went back or another boot id ends leadership before the next effect or renewal
 //   - destroying the elector leaves no timer and no callback; the record then expires by itself
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <string>
 #include <utility>
 
 #include "base/fault_point.h"
@@ -40,6 +42,8 @@ class Elector final {
     ObjectStore& store;
     SecureRandom& random;
     bool of_shard = true;  // Its steps are those that the simulator knows.
+    // LeaseMachine::Input::boot_id. Asked before every event and effect, so it must be quick.
+    std::function<std::string()> boot_id = [] { return std::string(); };
   };
   struct Owner {
     std::move_only_function<void(std::int64_t term)> acquired;
@@ -48,7 +52,7 @@ class Elector final {
   };
 
   Elector(Deps deps, ObjectKey key, LeaseMachine machine, Owner owner)
-      : deps_(deps),
+      : deps_(std::move(deps)),
         key_(std::move(key)),
         machine_(std::move(machine)),
         owner_(std::make_shared<Owner>(std::move(owner))) {}
@@ -64,7 +68,8 @@ class Elector final {
   void TakenOver() { machine_.TakenOver(); }
   // Releases the lease and leaves it to others for a while. The owner has stopped its effects.
   void StepDown();
-  void Restored() { Do(machine_.Restored(Input())); }
+  // What the next event would notice, now: time that is over or went back, another boot id.
+  void Look() { Do(machine_.OnTime(Input())); }
 
   [[nodiscard]] bool Leads() { return MayStart(Duration()); }
   [[nodiscard]] bool MayStart(Duration bound);

@@ -6,10 +6,6 @@
 namespace nstance {
 namespace {
 
-// By as much must a wall clock be off before it counts (faults.md RU8). No rate between half and
-// double carries a younger answer that far away, so that an older one alone is in doubt.
-constexpr Duration kMaxDifference = Duration::Seconds(60);
-
 const metrics::Family& Requests() {
   static const metrics::Family kFamily = {.name = "store_requests_total",
                                           .help = "Requests to the object store.",
@@ -59,42 +55,14 @@ std::optional<Timestamp> ObservedStore::StoreNow() const {
   return store_time_->time + (loop_.Now() - store_time_->at);
 }
 
-bool ObservedStore::TimeIsInDoubt() const {
-  const std::optional<Timestamp> store_now = StoreNow();
-  if (!store_now) return false;
-  const Instant now = loop_.Now();
-  if (now - store_time_->at < kMaxDifference) return false;
-  if (time_asked_at_ && now - *time_asked_at_ < kMaxDifference) return false;
-  const Duration ahead = loop_.WallNow() - *store_now;
-  return ahead > kMaxDifference || ahead < Duration() - kMaxDifference;
-}
-
-void ObservedStore::AskForTime(const ObjectKey& key) {
-  time_asked_at_ = loop_.Now();
-  time_call_ = Get(key, [](const Result<Object>&) {});
-}
-
 Pending ObservedStore::Get(const ObjectKey& key, Done<Object> done) {
-  return store_.Get(
-      key, Observe<Object>("get", [this, done = std::move(done)](Result<Object> answer) mutable {
-        if (answer.has_value() && answer->store_time) {
-          store_time_ = {.time = *answer->store_time, .at = loop_.Now()};
-        }
-        done(std::move(answer));
-      }));
+  return store_.Get(key, Observe<Object>("get", std::move(done)));
 }
 Pending ObservedStore::Head(const ObjectKey& key, Done<ObjectHead> done) {
   return store_.Head(key, Observe<ObjectHead>("head", std::move(done)));
 }
 Pending ObservedStore::Put(PutRequest request, Done<ObjectVersion> done) {
-  ObjectKey key = request.key;
-  return store_.Put(
-      std::move(request),
-      Observe<ObjectVersion>("put", [this, key = std::move(key),
-                                     done = std::move(done)](Result<ObjectVersion> answer) mutable {
-        if (answer.has_value() && TimeIsInDoubt()) AskForTime(key);
-        done(std::move(answer));
-      }));
+  return store_.Put(std::move(request), Observe<ObjectVersion>("put", std::move(done)));
 }
 Pending ObservedStore::Delete(DeleteRequest request, Done<void> done) {
   return store_.Delete(std::move(request), Observe<void>("delete", std::move(done)));

@@ -8,10 +8,8 @@
 // condition did not hold. It is what `/readyz` asks for.
 //
 // StoreNow() is the store's clock carried on by our monotonic one, so that a wall clock of ours
-// that is wrong, or is moved, does not matter to it. Only reads tell the store's time, and a leader
-// hardly reads; a monotonic clock that ran at a wrong rate meanwhile would have carried an old
-// answer away. So when the two clocks part by more than a minute and the answer is older than that,
-// what was just written is read, once a minute at most, and it is the store that decides.
+// that is wrong, or is moved, does not matter to it. Every answer tells it anew, the renewals of a
+// leader among them: so no monotonic clock that ran at a wrong rate carries an old one far away.
 #pragma once
 
 #include <optional>
@@ -27,7 +25,11 @@ class ObservedStore final : public ObjectStore {
  public:
   // All outlive the store.
   ObservedStore(Loop& loop, ObjectStore& store, metrics::Registry& metrics)
-      : loop_(loop), store_(store), metrics_(metrics) {}
+      : loop_(loop),
+        store_(store),
+        metrics_(metrics),
+        time_watch_(store.WatchTime(
+            [this](Timestamp time) { store_time_ = {.time = time, .at = loop_.Now()}; })) {}
 
   [[nodiscard]] Pending Get(const ObjectKey& key, Done<Object> done) override;
   [[nodiscard]] Pending Head(const ObjectKey& key, Done<ObjectHead> done) override;
@@ -45,8 +47,6 @@ class ObservedStore final : public ObjectStore {
   template <class T>
   [[nodiscard]] Done<T> Observe(std::string_view op, Done<T> done);
   void Count(std::string_view op, const Error* error, Instant begun);
-  [[nodiscard]] bool TimeIsInDoubt() const;
-  void AskForTime(const ObjectKey& key);
 
   Loop& loop_;
   ObjectStore& store_;
@@ -57,8 +57,7 @@ class ObservedStore final : public ObjectStore {
     Instant at = {};  // When we heard it.
   };
   std::optional<StoreTime> store_time_ = std::nullopt;
-  std::optional<Instant> time_asked_at_ = std::nullopt;
-  Pending time_call_ = {};
+  Pending time_watch_;
 };
 
 }  // namespace nstance

@@ -30,6 +30,9 @@ class PrefixedStore final : public ObjectStore {
   [[nodiscard]] Pending Put(PutRequest request, Done<ObjectVersion> done) override;
   [[nodiscard]] Pending Delete(DeleteRequest request, Done<void> done) override;
   [[nodiscard]] Pending List(ListRequest request, Done<ListPage> done) override;
+  [[nodiscard]] Pending WatchTime(TimeTold told) override {
+    return store_.WatchTime(std::move(told));
+  }
   [[nodiscard]] Pending PutUnconditionally(ObjectKey key, std::string bytes,
                                            Done<ObjectVersion> done) override;
 

@@ -188,16 +188,17 @@ void RpcContractTest::TearDown() {
 
 RpcAddress RpcContractTest::Open(RpcPort port) {
   std::optional<Result<RpcAddress>> answer;
-  const Pending pending =
-      world->server().Open({.port = port,
-                            .bind = {.host = world->host()},
-                            .accept =
-                                [this](std::unique_ptr<RpcServerCall> call) {
-                                  served.push_back(std::make_unique<ServedCall>());
-                                  served.back()->call = std::move(call);
-                                  on_accept(*served.back());
-                                }},
-                           [&](Result<RpcAddress> address) { answer = std::move(address); });
+  const Pending pending = world->server().Open(
+      {.port = port,
+       .bind = {.host = world->host()},
+       .accept =
+           [this](std::unique_ptr<RpcServerCall> call) {
+             served.push_back(std::make_unique<ServedCall>());
+             served.back()->call = std::move(call);
+             on_accept(*served.back());
+           },
+       .gate = [this](const RpcCallInfo& info) { return gate ? gate(info) : Status(); }},
+      [&](Result<RpcAddress> address) { answer = std::move(address); });
   EXPECT_TRUE(Wait([&] { return answer.has_value(); }));
   EXPECT_TRUE(answer && *answer) << (answer ? answer->error().ToString() : "no answer");
   return answer && *answer ? world->Reach(**answer) : RpcAddress{};
@@ -788,6 +789,20 @@ TEST_P(RpcContractTest, OnlyWhomTheRowAdmitsLearnsThatItsMethodIsNotOffered) {
   EXPECT_EQ(ErrorOf(*as_operator, kNotOffered).code, Code::kPermissionDenied);
   EXPECT_EQ(ErrorOf(*as_operator, kOperatorUnary).code, Code::kUnimplemented)
       << "there is no such method on this port, for anybody";
+  EXPECT_THAT(served, IsEmpty());
+}
+
+TEST_P(RpcContractTest, WhomTheGateRefusesDoesNotLearnThatTheMethodIsNotOffered) {
+  const auto channel = ConnectedAgent();
+  std::vector<std::string> asked;
+  gate = [&](const RpcCallInfo& info) -> Status {
+    asked.emplace_back(info.policy->path);
+    return Fail(Unauthenticated("denied"));
+  };
+  const Error error = ErrorOf(*channel, kNotOffered);
+  EXPECT_EQ(error.code, Code::kUnauthenticated);
+  EXPECT_EQ(error.message, "denied");
+  EXPECT_THAT(asked, ElementsAre(kNotOffered));
   EXPECT_THAT(served, IsEmpty());
 }
 

@@ -163,6 +163,8 @@ class RpcContractTest : public testing::TestWithParam<RpcMaker> {
   std::size_t next_served = 0;
   // What an accepted call gets first; usually Listen().
   std::function<void(ServedCall&)> on_accept;
+  // What is asked about calls that are not offered; empty: everybody is let in.
+  std::function<Status(const RpcCallInfo&)> gate;
 };
 
 }  // namespace nstance::test

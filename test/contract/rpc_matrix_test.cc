@@ -444,6 +444,7 @@ std::string AfterTheTransport(const RpcPolicyRow& row, Who who, Target target) {
     case Who::kDeniedIdentity: return "UA";
     default: break;
   }
+  if (row.offer == RpcOffer::kNotOffered) return "UI";
   const bool foreign = target == Target::kOtherTenant || target == Target::kUnknown;
   if (row.tenant_rule == RpcTenantRule::kSelf) {
     return target == Target::kOwn || target == Target::kNothing ? "OK" : "PD";
@@ -462,7 +463,6 @@ std::string ExpectedOf(const RpcPolicyRow& row, Who who, Target target) {
   if (HasNoIdentity(who)) return "UA";
   if (row.caller == RpcCaller::kAgent && IsOperator(who)) return "PD";
   if (row.caller == RpcCaller::kOperator && IsAgent(who)) return "PD";
-  if (row.offer == RpcOffer::kNotOffered) return "UI";
   return AfterTheTransport(row, who, target);
 }
 

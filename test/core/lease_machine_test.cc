@@ -22,13 +22,15 @@ Duration Ms(std::int64_t n) { return Duration::Milliseconds(n); }
 // Keeps the last step and counts versions; chance is zero unless a test asks for some.
 class Driver {
  public:
+  std::string boot_id = "first";  // Before the constructor draws on it.
+
   explicit Driver(BucketAge bucket = BucketAge::kUsed)
       : machine({.leader_id = "s1", .leader_addr = "a:1", .timings = {}, .bucket = bucket}) {
     Keep(machine.Start(In()));
   }
 
   LeaseMachine::Input In() {
-    LeaseMachine::Input in{.now = now, .wall_now = {}, .entropy = {}};
+    LeaseMachine::Input in{.now = now, .wall_now = {}, .entropy = {}, .boot_id = boot_id};
     ++draws;
     in.entropy[0] = static_cast<std::uint8_t>(draws);
     in.entropy[1] = static_cast<std::uint8_t>(draws >> 8U);
@@ -666,11 +668,31 @@ TEST(LeaseMachineTest, WhenTheClockGoesBackLeadershipEndsAndANewIncarnationBegin
             Duration::Seconds(8));
 }
 
-TEST(LeaseMachineTest, ARestoredMemoryEndsLeadership) {
+TEST(LeaseMachineTest, RU9_AnotherBootEndsLeadershipBeforeTheRenewalThatIsDue) {
   Driver driver = Holding();
-  driver.Keep(driver.machine.Restored(driver.In()));
+  const std::string before = driver.machine.incarnation();
+  driver.boot_id = "second";
+  EXPECT_TRUE(driver.machine.IsOtherBoot("second"));
+  driver.At(driver.step.wake_at.since_zero());
   EXPECT_EQ(driver.lost(), LeaseLoss::kRestored);
   EXPECT_FALSE(driver.machine.holding());
+  EXPECT_FALSE(driver.writes());
+  EXPECT_NE(driver.machine.incarnation(), before);
+  EXPECT_FALSE(driver.machine.IsOtherBoot("second"));
+}
+
+TEST(LeaseMachineTest, RU9_ABootThatIsNotKnownForAWhileIsNoOther) {
+  Driver driver = Holding();
+  const std::string before = driver.machine.incarnation();
+  for (const std::string boot : {"", "first"}) {
+    driver.boot_id = boot;
+    EXPECT_FALSE(driver.machine.IsOtherBoot(boot));
+    driver.Wake();
+    EXPECT_FALSE(driver.lost());
+    if (driver.writes()) driver.Applied("v2");
+  }
+  EXPECT_TRUE(driver.machine.holding());
+  EXPECT_EQ(driver.machine.incarnation(), before);
 }
 
 TEST(LeaseMachineTest, ACopyInTheMiddleOfSomethingGoesOnWithItsAnswerLost) {

@@ -77,8 +77,7 @@ ElectionServer::ElectionServer(ElectionWorld& world, Config config)
                 .identity = world.identity,
                 .may_write = [this] { return MayWrite(); }}),
       prng_(config_.random_seed),
-      elector_({.loop = clock(), .store = planted_, .random = random_}, world.lease_key,
-               NewLeaseMachine(), ElectorOwner()),
+      elector_(ElectorDeps(), world.lease_key, NewLeaseMachine(), ElectorOwner()),
       self_(std::make_shared<ElectionServer*>(this)) {}
 
 ElectionServer::ElectionServer(ElectionWorld& world, const Memory& memory, std::string process)
@@ -96,8 +95,7 @@ ElectionServer::ElectionServer(ElectionWorld& world, const Memory& memory, std::
                 .identity = world.identity,
                 .may_write = [this] { return MayWrite(); }}),
       prng_(world.scheduler.prng().Next()),
-      elector_({.loop = clock(), .store = planted_, .random = random_}, world.lease_key,
-               memory.lease, ElectorOwner()),
+      elector_(ElectorDeps(), world.lease_key, memory.lease, ElectorOwner()),
       self_(std::make_shared<ElectionServer*>(this)) {
   world.checkers.Restored(config_.process, process);
   config_.process = std::move(process);
@@ -120,7 +118,8 @@ void ElectionServer::DetectRestore() {
   if (!unaware_) return;
   unaware_ = false;
   world_.checkers.Detected(config_.process);
-  elector_.Restored();
+  config_.boot_id = config_.process;
+  elector_.Look();
 }
 
 LeaseMachine ElectionServer::NewLeaseMachine() const {
@@ -128,6 +127,12 @@ LeaseMachine ElectionServer::NewLeaseMachine() const {
                        .leader_addr = config_.process,
                        .timings = world_.timings,
                        .bucket = config_.bucket});
+}
+
+Elector::Deps ElectionServer::ElectorDeps() {
+  return {.loop = clock(), .store = planted_, .random = random_, .boot_id = [this] {
+            return config_.boot_id;
+          }};
 }
 
 Elector::Owner ElectionServer::ElectorOwner() {

@@ -85,6 +85,7 @@ class ElectionServer final {
     BucketAge bucket = BucketAge::kUsed;
     std::uint64_t random_seed = 0;
     bool works = true;  // Opens intents as leader.
+    std::string boot_id = "first";
   };
   // The memory of a process as a virtual machine's saved state has it.
   struct Memory {
@@ -130,6 +131,7 @@ class ElectionServer final {
   [[nodiscard]] Instant ClockNow() const { return wall_loop_ ? wall_loop_->Now() : loop_.Now(); }
   [[nodiscard]] bool MayWrite() const;
   [[nodiscard]] LeaseMachine NewLeaseMachine() const;
+  [[nodiscard]] Elector::Deps ElectorDeps();
   [[nodiscard]] Elector::Owner ElectorOwner();
   void MakeWriter(JournalMachine machine);
   void DropWriter();

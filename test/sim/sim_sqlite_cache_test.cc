@@ -172,6 +172,36 @@ TEST(SimSqliteCacheTest, AFullDiskCostsTheRowsAndOneLineAndIsOvercome) {
   EXPECT_EQ(machine.Batch(), 4);
 }
 
+TEST(SimSqliteCacheTest, WhoWatchesIsToldOnceWhenAFullDiskIsOvercome) {
+  Machine machine;
+  int told = 0;
+  const Pending watch = machine.cache->Watch([&] { ++told; });
+  ASSERT_TRUE(machine.Put(1));
+  ASSERT_TRUE(machine.Put(2));
+  EXPECT_EQ(told, 0);
+  machine.faults.full = 10'000;
+  ASSERT_TRUE(machine.Put(3));
+  ASSERT_TRUE(machine.Put(4));
+  machine.faults = {};
+  ASSERT_TRUE(machine.Put(5));
+  ASSERT_TRUE(machine.Put(6));
+  EXPECT_EQ(told, 1);
+}
+
+TEST(SimSqliteCacheTest, ABatchThatCameBeforeTheFileCouldBeOpenedIsMissedToo) {
+  Machine machine;
+  ASSERT_TRUE(machine.Put(1));
+  machine.Restart();
+  int told = 0;
+  const Pending watch = machine.cache->Watch([&] { ++told; });
+  machine.disk.broken = true;
+  ASSERT_TRUE(machine.Put(2));
+  machine.disk.broken = false;
+  EXPECT_EQ(machine.Batch(), 0) << "not what is older than the batch";
+  ASSERT_TRUE(machine.Put(3));
+  EXPECT_EQ(told, 1);
+}
+
 TEST(SimSqliteCacheTest, ADiskThatCannotBeReadIsAnEmptyCache) {
   Machine machine;
   ASSERT_TRUE(machine.Put(1));

@@ -48,6 +48,7 @@ struct Process {
   SimLoop loop;
   sim::SeededRandom random;
   SimObjectStore store;
+  std::string boot_id = "first";
 };
 
 // One elector and what it has told.
@@ -61,7 +62,10 @@ struct Candidate {
 
   Candidate(Process& process, Config config)
       : elector(std::make_unique<Elector>(
-            Elector::Deps{.loop = process.loop, .store = process.store, .random = process.random},
+            Elector::Deps{.loop = process.loop,
+                          .store = process.store,
+                          .random = process.random,
+                          .boot_id = [&process] { return process.boot_id; }},
             config.key,
             LeaseMachine({.leader_id = config.id,
                           .leader_addr = config.id + ":8443",
@@ -539,17 +543,27 @@ TEST_F(ElectorTest, RU9_AClockThatWentBackEndsLeadershipInATurnOfItsOwn) {
   EXPECT_NE(one.elector->machine().incarnation(), incarnation);
 }
 
-TEST_F(ElectorTest, RU9_ARestoredMemoryEndsLeadership) {
+TEST_F(ElectorTest, RU9_AnotherBootEndsLeadershipBeforeTheNextEffect) {
   Candidate one(process, {.id = "one"});
   Lead(one);
   const std::string incarnation = one.elector->machine().incarnation();
-  one.elector->Restored();
-  EXPECT_FALSE(one.Leads());
+  process.boot_id = "second";
+  EXPECT_FALSE(one.elector->MayStart(Duration()));
+  EXPECT_THAT(one.events, ElementsAre("acquired 1"));
+  scheduler.RunFor({});
   EXPECT_THAT(one.events, ElementsAre("acquired 1", "restored"));
   EXPECT_NE(one.elector->machine().incarnation(), incarnation);
   // Its own record is a stranger's now.
   EXPECT_FALSE(Run([&] { return one.Leads(); }, kTimings.lease - Duration::Seconds(1)));
   EXPECT_TRUE(Run([&] { return one.Leads(); }, Duration::Seconds(5)));
+}
+
+TEST_F(ElectorTest, RU9_AnotherBootIsNoticedWithoutAnyEffect) {
+  Candidate one(process, {.id = "one"});
+  Lead(one);
+  process.boot_id = "second";
+  scheduler.RunFor(kTimings.renew);
+  EXPECT_THAT(one.events, ElementsAre("acquired 1", "restored"));
 }
 
 TEST_F(ElectorTest, AnOwnerThatDoesNotTakeOverLosesTheLeaseAndItIsReleased) {

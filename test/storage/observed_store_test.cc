@@ -1,8 +1,11 @@
 // What an observed store remembers of the other one: here the clock that it told.
 #include "storage/observed_store.h"
 
+#include <functional>
 #include <optional>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -25,22 +28,13 @@ class ObservedStoreTest : public testing::Test {
     EXPECT_TRUE(scheduler.RunUntilTrue([&] { return answer.has_value(); }, Duration::Seconds(10)));
     return answer.value_or(Fail(Internal("no answer")));
   }
-  // `after`: for what is asked while this is under way.
-  void Write(const sim::SimStoreFaults& after = {}) {
-    bool answered = false;
-    const Pending call = store.Put({.key = kOther, .bytes = "x", .condition = IfAbsent{}},
-                                   [&](const Result<ObjectVersion>& put) {
-                                     EXPECT_TRUE(put.has_value());
-                                     answered = true;
-                                   });
-    below.faults() = after;
-    EXPECT_TRUE(scheduler.RunUntilTrue([&] { return answered; }, Duration::Seconds(10)));
-    scheduler.RunFor(Duration::Seconds(1));
-    below.faults() = {};
-    bucket.EraseByHand(kOther);
-  }
   // By the store's clock.
   [[nodiscard]] Timestamp StoreTime() const { return kStart + scheduler.now().since_zero(); }
+  void ExpectRight() const {
+    ASSERT_TRUE(store.StoreNow().has_value());
+    EXPECT_LT(*store.StoreNow() - StoreTime(), Duration::Seconds(1));
+    EXPECT_GT(*store.StoreNow() - StoreTime(), Duration::Seconds(-1));
+  }
 
   sim::SimScheduler scheduler{1};
   sim::SimBucket bucket{scheduler, {.wall_start = kStart}};
@@ -52,66 +46,58 @@ class ObservedStoreTest : public testing::Test {
 
 TEST_F(ObservedStoreTest, TheStoresClockGoesOnFromItsLastAnswerWhateverOursDoes) {
   EXPECT_FALSE(store.StoreNow().has_value());
-  EXPECT_FALSE(Get().has_value());
-  EXPECT_FALSE(store.StoreNow().has_value()) << "what is not there has told no time";
   bucket.SetByHand(kKey, "bytes");
   ASSERT_TRUE(Get().has_value());
-  const auto off = [&] { return *store.StoreNow() - StoreTime(); };
-  EXPECT_LT(off(), Duration::Seconds(1));
-  EXPECT_GT(off(), Duration::Seconds(-1));
+  ExpectRight();
   loop.JumpWall(Duration::Hours(9));
   scheduler.RunFor(Duration::Hours(1));
-  EXPECT_LT(off(), Duration::Seconds(1));
-  EXPECT_GT(off(), Duration::Seconds(-1));
+  ExpectRight();
 }
 
-class ObservedRightClockTest : public ObservedStoreTest {
- public:
-  ObservedRightClockTest() {
-    loop.JumpWall(Duration::Hours(5));
-    bucket.SetByHand(kKey, "bytes");
-    EXPECT_TRUE(Get().has_value());
+TEST_F(ObservedStoreTest, RU8_EveryAnswerTellsTheStoresTime) {
+  bucket.SetByHand(kKey, "bytes");
+  using Ask = std::function<Pending(std::function<void()> answered)>;
+  const auto told = [](auto answered) { return [answered](const auto&) { answered(); }; };
+  const std::vector<std::pair<std::string, Ask>> calls = {
+      {"a read", [&](auto answered) { return store.Get(kKey, told(answered)); }},
+      {"of what is not there", [&](auto answered) { return store.Get(kOther, told(answered)); }},
+      {"a look", [&](auto answered) { return store.Head(kKey, told(answered)); }},
+      {"a conflict",
+       [&](auto answered) {
+         return store.Put({.key = kKey, .bytes = "x", .condition = IfAbsent{}}, told(answered));
+       }},
+      {"a write",
+       [&](auto answered) {
+         return store.Put({.key = kOther, .bytes = "x", .condition = IfAbsent{}}, told(answered));
+       }},
+      {"a deletion",
+       [&](auto answered) {
+         return store.Delete({.key = kOther, .version = std::nullopt}, told(answered));
+       }},
+      {"a listing", [&](auto answered) { return store.List({.prefix = ""}, told(answered)); }},
+      {"a refusal",
+       [&](auto answered) {
+         below.faults().error_not_done = 10'000;
+         return store.Head(kKey, told(answered));
+       }},
+  };
+  for (const auto& [name, ask] : calls) {
+    SCOPED_TRACE(name);
+    // Carried away by a clock at a wrong rate.
+    loop.SetRate(2 * sim::SimLoop::kTrueRate);
+    scheduler.RunFor(Duration::Minutes(3));
+    loop.SetRate(sim::SimLoop::kTrueRate);
+    bool answered = false;
+    const Pending call = ask([&] { answered = true; });
+    ASSERT_TRUE(scheduler.RunUntilTrue([&] { return answered; }, Duration::Seconds(10)));
+    ExpectRight();
   }
-  [[nodiscard]] std::uint64_t Reads() const { return bucket.Count(sim::SimMethod::kGet, "lease"); }
-};
-
-TEST_F(ObservedRightClockTest, RU8_TimeThatAWrongRateHasCarriedAwayIsAskedForAnew) {
-  loop.SetRate(2 * sim::SimLoop::kTrueRate);
-  scheduler.RunFor(Duration::Minutes(3));
-  loop.SetRate(sim::SimLoop::kTrueRate);
-  loop.JumpWall(StoreTime() - loop.WallNow());
-  EXPECT_GT(*store.StoreNow() - StoreTime(), Duration::Minutes(2));
-  Write();
-  EXPECT_EQ(Reads(), 1U);
-  EXPECT_LT(*store.StoreNow() - StoreTime(), Duration::Seconds(1));
-  EXPECT_GT(*store.StoreNow() - StoreTime(), Duration::Seconds(-1));
-  scheduler.RunFor(Duration::Minutes(3));
-  Write();
-  EXPECT_EQ(Reads(), 1U) << "nothing is in doubt";
 }
 
-TEST_F(ObservedRightClockTest, AWallClockThatStaysWrongIsAskedAboutOnceAMinute) {
-  loop.JumpWall(Duration::Hours(9));
-  Write();
-  EXPECT_EQ(Reads(), 0U) << "the store has told its time just now";
-  scheduler.RunFor(Duration::Minutes(1));
-  for (int second = 0; second < 110; second += 2) {
-    Write();
-    scheduler.RunFor(Duration::Seconds(1));
-  }
-  EXPECT_EQ(Reads(), 2U);
-  EXPECT_LT(*store.StoreNow() - StoreTime(), Duration::Seconds(1));
-}
-
-TEST_F(ObservedRightClockTest, AReadThatFailsIsRepeatedAMinuteLater) {
-  loop.JumpWall(Duration::Hours(9));
-  scheduler.RunFor(Duration::Minutes(2));
-  Write({.error_not_done = 10'000});
-  Write();
-  EXPECT_EQ(Reads(), 1U);
-  scheduler.RunFor(Duration::Minutes(1));
-  Write();
-  EXPECT_EQ(Reads(), 2U);
+TEST_F(ObservedStoreTest, RU8_NoAnswerTellsNoTime) {
+  below.link().requests_lost = true;
+  EXPECT_FALSE(Get().has_value());
+  EXPECT_FALSE(store.StoreNow().has_value());
 }
 
 }  // namespace

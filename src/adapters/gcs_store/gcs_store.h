@@ -19,6 +19,7 @@
 #include <string>
 
 #include "adapters/cloud_http/cloud_call_runner.h"
+#include "adapters/cloud_http/time_watch.h"
 #include "adapters/gcp_credentials/gcp_authorizer.h"
 #include "adapters/gcp_credentials/gcp_credentials.h"
 #include "adapters/gcs_store/gcs_address.h"
@@ -47,6 +48,7 @@ class GcsStore final : public ObjectStore {
   [[nodiscard]] Pending Put(PutRequest request, Done<ObjectVersion> done) override;
   [[nodiscard]] Pending Delete(DeleteRequest request, Done<void> done) override;
   [[nodiscard]] Pending List(ListRequest request, Done<ListPage> done) override;
+  [[nodiscard]] Pending WatchTime(TimeTold told) override { return time_.Watch(std::move(told)); }
   [[nodiscard]] Pending PutUnconditionally(ObjectKey key, std::string bytes,
                                            Done<ObjectVersion> done) override;
 
@@ -72,6 +74,7 @@ class GcsStore final : public ObjectStore {
   Deps deps_;
   GcsAddress address_;
   Duration deadline_;
+  cloud::TimeWatch time_;
   std::unique_ptr<cloud::RequestAuthorizer> authorizer_;
 };
 

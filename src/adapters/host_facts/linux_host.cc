@@ -118,6 +118,12 @@ Result<Timestamp> LinuxHost::BootedAt() {
   return agent::ParseBootTime(text);
 }
 
+Result<std::string> LinuxHost::BootId() {
+  ASSIGN_OR_RETURN(std::string text, ReadText("/proc/sys/kernel/random/boot_id"));
+  text.erase(text.find_last_not_of('\n') + 1);
+  return text;
+}
+
 HostNames LinuxHost::Names() {
   HostNames names;
   utsname system{};

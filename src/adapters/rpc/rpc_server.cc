@@ -17,6 +17,7 @@
 #include "adapters/rpc/io_thread.h"
 #include "adapters/rpc/server_call.h"
 #include "base/check.h"
+#include "ports/rpc_offer.h"
 
 namespace nstance::grpc {
 namespace {
@@ -256,7 +257,8 @@ class SocketRpcServer::Core final : public std::enable_shared_from_this<Core> {
     ASSIGN_OR_RETURN(Descriptor socket, Bind(address));
     address.port = PortOf(socket.get());
     chosen_[listen.port] = address.port;
-    acceptors_[listen.port] = std::make_shared<RpcAcceptor>(std::move(listen.accept));
+    acceptors_[listen.port] = std::make_shared<RpcAcceptor>(
+        OfferedOnly(std::move(listen.accept), std::move(listen.gate)));
     const bool registration = listen.port == RpcPort::kRegistration;
     // All slots exist before a thread can see any: they are read without a lock afterwards.
     if (threads_.empty()) threads_.resize(io_threads_ + 1);

@@ -209,9 +209,6 @@ Result<const RpcPolicyRow*> ServerConnection::Judge(const std::string& path) con
     host_.source.Bad("rpc_role");
     return nstance::Fail(PermissionDenied("the certificate's role may not call this method"));
   }
-  if (row->offer == RpcOffer::kNotOffered) {
-    return nstance::Fail(Unimplemented(fmt::format("{} is not offered yet", Quote(path))));
-  }
   return row;
 }
 
@@ -246,8 +243,9 @@ Result<ServerCallRules> ServerConnection::OnCall(StreamId stream, RequestHead he
   Call& call = calls_[stream];
   call.shared = std::move(shared);
   call.admission_key = std::move(key).value();
-  if (!HasSingleRequest(method->kind)) Open(call);
-  return ServerCallRules{.kind = method->kind, .deadline = deadline};
+  // One that is not offered is refused by the loop, whatever the message: it may have no codec.
+  if (row->offer == RpcOffer::kNotOffered || !HasSingleRequest(row->kind)) Open(call);
+  return ServerCallRules{.kind = row->kind, .deadline = deadline};
 }
 
 void ServerConnection::Open(Call& call) {
@@ -263,6 +261,7 @@ void ServerConnection::PushEvent(const Call& call, CallEvent kind) {
 
 Status ServerConnection::OnMessage(StreamId stream, std::span<const std::uint8_t> message) {
   Call& call = calls_.at(stream);
+  if (call.shared->info.policy->offer == RpcOffer::kNotOffered) return {};
   ASSIGN_OR_RETURN(RpcMessage decoded,
                    call.shared->method->request.decode(AsText(message), host_.source));
   std::optional<Untaken> untaken =

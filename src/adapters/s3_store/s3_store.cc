@@ -61,12 +61,16 @@ S3Store::S3Store(Deps deps, const S3Options& options, S3Address address)
 Pending S3Store::Call(HttpRequest request, Answered answered) {
   const auto repeat =
       ChangesSomething(request.method) ? cloud::Repeat::kNever : cloud::Repeat::kRead;
-  return cloud::RunCloudCall({.loop = deps_.loop, .http = deps_.http, .authorizer = authorizer_},
-                             {.request = std::move(request),
-                              .repeat = repeat,
-                              .deadline = deps_.loop.Now() + deadline_,
-                              .prng = deps_.prng.Fork()},
-                             std::move(answered));
+  return cloud::RunCloudCall(
+      {.loop = deps_.loop, .http = deps_.http, .authorizer = authorizer_},
+      {.request = std::move(request),
+       .repeat = repeat,
+       .deadline = deps_.loop.Now() + deadline_,
+       .prng = deps_.prng.Fork()},
+      [this, answered = std::move(answered)](Result<HttpResponse> answer) mutable {
+        time_.Tell(answer);
+        answered(std::move(answer));
+      });
 }
 
 template <class T>

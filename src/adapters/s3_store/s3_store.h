@@ -19,6 +19,7 @@
 #include "adapters/aws_credentials/aws_authorizer.h"
 #include "adapters/aws_credentials/aws_credentials.h"
 #include "adapters/cloud_http/cloud_call_runner.h"
+#include "adapters/cloud_http/time_watch.h"
 #include "adapters/s3_store/s3_address.h"
 #include "base/prng.h"
 #include "ports/http.h"
@@ -45,6 +46,7 @@ class S3Store final : public ObjectStore {
   [[nodiscard]] Pending Put(PutRequest request, Done<ObjectVersion> done) override;
   [[nodiscard]] Pending Delete(DeleteRequest request, Done<void> done) override;
   [[nodiscard]] Pending List(ListRequest request, Done<ListPage> done) override;
+  [[nodiscard]] Pending WatchTime(TimeTold told) override { return time_.Watch(std::move(told)); }
   [[nodiscard]] Pending PutUnconditionally(ObjectKey key, std::string bytes,
                                            Done<ObjectVersion> done) override;
 
@@ -72,6 +74,7 @@ class S3Store final : public ObjectStore {
   Deps deps_;
   S3Address address_;
   Duration deadline_;
+  cloud::TimeWatch time_;
   ConditionalDelete conditional_delete_;
   aws::AwsAuthorizer authorizer_;
 };

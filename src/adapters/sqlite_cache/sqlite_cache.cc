@@ -89,12 +89,18 @@ class SqliteCache::Worker final {
 
   [[nodiscard]] Pending Load(Loaded done) { return Ask(std::move(done)); }
   [[nodiscard]] Pending Flush(Task done) { return Ask(std::move(done)); }
+  [[nodiscard]] Pending Watch(BegunAnew begun_anew) {
+    const std::uint64_t id = desk_->next_id++;
+    desk_->watchers.emplace(id, std::move(begun_anew));
+    return Pending([desk = desk_, id] { desk->watchers.erase(id); });
+  }
 
  private:
   using Callback = std::variant<Loaded, Task>;
-  // Who waits for an answer; only touched on the loop.
+  // Who waits for an answer, or watches; only touched on the loop.
   struct Desk {
     std::map<std::uint64_t, Callback> waiting;
+    std::map<std::uint64_t, BegunAnew> watchers;
     std::uint64_t next_id = 1;
   };
   struct Request {
@@ -127,6 +133,7 @@ class SqliteCache::Worker final {
       lock.unlock();
       if (!batch.empty()) file_.Write(batch);
       for (const Request& request : requests) Serve(request);
+      if (file_.TakeBegunAnew()) TellWatchers();
       lock.lock();
       if (stops) break;
     }
@@ -143,6 +150,15 @@ class SqliteCache::Worker final {
         (*loaded)(std::move(contents));
       } else {
         std::get<Task>(node.mapped())();
+      }
+    });
+  }
+
+  void TellWatchers() {
+    loop_.Post([desk = desk_] {
+      // A copy: who is told may watch no more, or anew.
+      for (const auto& [id, begun_anew] : std::map(desk->watchers)) {
+        if (desk->watchers.contains(id)) begun_anew();
       }
     });
   }
@@ -167,5 +183,6 @@ SqliteCache::~SqliteCache() = default;
 void SqliteCache::Write(std::vector<cache::Change> changes) { worker_->Write(std::move(changes)); }
 Pending SqliteCache::Load(Loaded done) { return worker_->Load(std::move(done)); }
 Pending SqliteCache::Flush(Task done) { return worker_->Flush(std::move(done)); }
+Pending SqliteCache::Watch(BegunAnew begun_anew) { return worker_->Watch(std::move(begun_anew)); }
 
 }  // namespace nstance

@@ -35,6 +35,7 @@ class SqliteCache final : public Cache {
   void Write(std::vector<cache::Change> changes) override;
   [[nodiscard]] Pending Load(Loaded done) override;
   [[nodiscard]] Pending Flush(Task done) override;
+  [[nodiscard]] Pending Watch(BegunAnew begun_anew) override;
 
  private:
   class Worker;

@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "core/config_place.h"
 #include "core/nstance_v2.h"
 #include "storage/nstance_v2_store.h"
 #include "storage/prefixed_store.h"
@@ -15,8 +16,6 @@
 namespace nstance::admin {
 namespace {
 
-constexpr std::string_view kAllShards = "shard/";
-constexpr std::string_view kTheirConfig = "/config.jsonc";
 constexpr std::string_view kBundle = "ca.crt";
 
 class LayoutSearch final {
@@ -26,41 +25,37 @@ class LayoutSearch final {
 
   Result<config::Layout> Find(const std::optional<ShardId>& shard) {
     if (shard) {
-      const std::string ours = fmt::format("{}config/{}.jsonc", prefix_, shard->text());
-      ASSIGN_OR_RETURN(const bool seed, Exists(ours));
-      if (seed) return config::Layout::kNstance;
-      ASSIGN_OR_RETURN(const bool v2, Exists(NstanceV2ShardScope(*shard) + "config.jsonc"));
-      if (v2) return config::Layout::kNstanceV2;
+      // The prefix is the cluster's scope in the other layout, and no shard's.
+      ASSIGN_OR_RETURN(const std::vector<ConfigPlace> places,
+                       ConfigPlaces(*shard, {.prefix = prefix_}));
+      for (const ConfigPlace& place : places) {
+        ASSIGN_OR_RETURN(const bool there, Exists(place.key));
+        if (there) return place.layout;
+      }
     }
-    ASSIGN_OR_RETURN(const std::vector<ObjectKey> ours, store_.List(prefix_ + "config/"));
-    const auto is_config = [](const ObjectKey& key) { return key.text().ends_with(".jsonc"); };
-    if (std::ranges::any_of(ours, is_config)) return config::Layout::kNstance;
-    ASSIGN_OR_RETURN(const std::vector<ObjectKey> theirs, store_.List(std::string(kAllShards)));
-    if (std::ranges::any_of(theirs, IsTheirConfig)) return config::Layout::kNstanceV2;
+    for (const config::Layout layout : {config::Layout::kNstance, config::Layout::kNstanceV2}) {
+      ASSIGN_OR_RETURN(const std::vector<ObjectKey> keys,
+                       store_.List(ConfigsBegin(layout, prefix_)));
+      const auto is_config = [&](const ObjectKey& key) { return IsConfig(layout, prefix_, key); };
+      if (std::ranges::any_of(keys, is_config)) return layout;
+    }
     return OfCluster();
   }
 
  private:
-  // "shard/a/config.jsonc".
-  static bool IsTheirConfig(const ObjectKey& key) {
-    std::string_view text = key.text();
-    if (!text.ends_with(kTheirConfig)) return false;
-    text.remove_suffix(kTheirConfig.size());
-    return ShardId::Parse(text.substr(kAllShards.size())).has_value();
-  }
-
   // A prefix is there for those who know what they have: of a seed cluster it has a ca.crt as well.
   Result<config::Layout> OfCluster() {
     if (!prefix_.empty()) return config::Layout::kNstance;
-    ASSIGN_OR_RETURN(const bool ours, Exists(std::string(kBundle)));
+    ASSIGN_OR_RETURN(const ObjectKey our_bundle, ObjectKey::Parse(kBundle));
+    ASSIGN_OR_RETURN(const bool ours, Exists(our_bundle));
     if (ours) return config::Layout::kNstance;
-    ASSIGN_OR_RETURN(const bool theirs,
-                     Exists(fmt::format("{}{}", kNstanceV2ClusterScope, kBundle)));
+    ASSIGN_OR_RETURN(const ObjectKey their_bundle,
+                     ObjectKey::Parse(fmt::format("{}{}", kNstanceV2ClusterScope, kBundle)));
+    ASSIGN_OR_RETURN(const bool theirs, Exists(their_bundle));
     return theirs ? config::Layout::kNstanceV2 : config::Layout::kNstance;
   }
 
-  Result<bool> Exists(const std::string& name) {
-    ASSIGN_OR_RETURN(const ObjectKey key, ObjectKey::Parse(name));
+  Result<bool> Exists(const ObjectKey& key) {
     const Result<Object> object = store_.Get(key);
     if (object.has_value()) return true;
     if (object.error().code == Code::kNotFound) return false;

@@ -1,12 +1,6 @@
 // Which names the objects of a bucket have, and the bucket by our names whichever they are.
 //
-// `--layout auto` decides as a server does (formats.md, appendix A), which has a shard to look for:
-//
-//   there is                                          | layout
-//   --------------------------------------------------+-----------
-//   config/{shard}.jsonc, below the prefix            | seed
-//   else shard/{shard}/config.jsonc                   | nstance-v2
-//
+// `--layout auto` decides as a server does (core/config_place.h), which has a shard to look for.
 // A command without a shard, or whose shard is in neither place, asks the same of any shard; where
 // there is none at all, `cluster/ca.crt` without a `ca.crt` is the cluster of an nstance-v2 whose
 // shards are in other buckets, and anything else is seed.

@@ -14,6 +14,8 @@ namespace {
 constexpr Duration kReportGap = Duration::Minutes(1);
 // How long such a row may wait for others.
 constexpr Duration kFlushInterval = Duration::Seconds(5);
+// A disk that fails again and again does not cost the whole table each time.
+constexpr Duration kRefillDelay = Duration::Seconds(10);
 
 std::string ProviderState(const ProviderInstance& vm) {
   std::string out = "{\"status\":";
@@ -42,6 +44,20 @@ cache::HealthRow HealthRowOf(Instance& instance, Instant now) {
                           .booted_at = facts.booted_at};
   if (noticed) row.terminating_at = facts.at;
   return row;
+}
+
+bool HasRow(const Instance& instance) {
+  if (!instance.stored) return false;
+  return instance.stored->record.phase != InstancePhase::kGone || !Planted(Plant::kOldRows);
+}
+
+cache::GroupRow GroupRowOf(const TenantId& tenant, const GroupKey& key, const MergedGroup& group) {
+  return {.tenant = tenant,
+          .group = key,
+          .runtime_config_hash = group.runtime_hash,
+          .infra_config_hash = group.infra_hash,
+          .size = group.group.size(),
+          .is_static = group.group.is_static};
 }
 
 }  // namespace
@@ -80,11 +96,38 @@ cache::InstanceRow InstanceRowOf(const Instance& instance) {
   return row;
 }
 
-void FleetCache::Begin(std::function<bool(const InstanceId&)> lives) {
+void FleetCache::Begin(Table table) {
   if (cache_ == nullptr) return;
-  lives_ = std::move(lives);
+  table_ = std::move(table);
+  WriteTable();
+  watch_ = cache_->Watch([this] { OnBegunAnew(); });
   load_ = cache_->Load([this](const cache::Contents& rows) { OnLoaded(rows); });
   FlushLater();
+}
+
+void FleetCache::OnBegunAnew() {
+  if (std::exchange(refills_, true)) return;
+  refill_ = loop_.CallAfter(kRefillDelay, [this] {
+    refills_ = false;
+    WriteTable();
+  });
+}
+
+// The groups as they were written last: none yet at the beginning.
+void FleetCache::WriteTable() {
+  std::vector<cache::Change> changes;
+  for (const auto& [name, group] : groups_) {
+    cache::GroupRow row = GroupRowOf(name.first, name.second, *group);
+    row.updated_at = loop_.WallNow();
+    changes.emplace_back(std::move(row));
+  }
+  table_.each([&](Instance& instance) {
+    if (!HasRow(instance)) return;
+    changes.emplace_back(InstanceRowOf(instance));
+    if (!instance.report) return;
+    changes.emplace_back(HealthRowOf(instance, instance.health.reported_at.value_or(loop_.Now())));
+  });
+  if (!changes.empty()) cache_->Write(std::move(changes));
 }
 
 // Always on, so that no report pays for a timer.
@@ -98,7 +141,7 @@ void FleetCache::FlushLater() {
 void FleetCache::OnLoaded(const cache::Contents& rows) {
   std::vector<cache::Change> changes;
   for (const cache::InstanceRow& row : rows.instances) {
-    if (!lives_(row.id)) changes.emplace_back(cache::EraseInstance{row.id});
+    if (!table_.lives(row.id)) changes.emplace_back(cache::EraseInstance{row.id});
   }
   for (const cache::GroupRow& row : rows.groups) {
     if (!groups_.contains({row.tenant, row.group})) {
@@ -109,8 +152,7 @@ void FleetCache::OnLoaded(const cache::Contents& rows) {
 }
 
 void FleetCache::Write(const Instance& instance) {
-  if (cache_ == nullptr || !instance.stored) return;
-  if (instance.stored->record.phase == InstancePhase::kGone && Planted(Plant::kOldRows)) return;
+  if (cache_ == nullptr || !HasRow(instance)) return;
   std::vector<cache::Change> changes;
   changes.emplace_back(InstanceRowOf(instance));
   cache_->Write(std::move(changes));
@@ -134,13 +176,9 @@ void FleetCache::WriteGroups(const GroupsRef& groups, Timestamp now) {
       next[name] = group;
       const auto written = groups_.find(name);
       if (written != groups_.end() && written->second == group) continue;
-      changes.emplace_back(cache::GroupRow{.tenant = tenant,
-                                           .group = key,
-                                           .runtime_config_hash = group->runtime_hash,
-                                           .infra_config_hash = group->infra_hash,
-                                           .size = group->group.size(),
-                                           .is_static = group->group.is_static,
-                                           .updated_at = now});
+      cache::GroupRow row = GroupRowOf(tenant, key, *group);
+      row.updated_at = now;
+      changes.emplace_back(std::move(row));
     }
   }
   for (const auto& [name, group] : groups_) {

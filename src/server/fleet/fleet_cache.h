@@ -4,10 +4,10 @@
 // configuration, claims, marks), so the table is built from records, journal and listing alone, and
 // a cache that is deleted, damaged or old at any moment changes nothing but what is written again.
 // What an earlier leadership left is read once, to take out the rows of instances and groups that
-// are no more.
+// are no more. A cache that begins anew in the middle of a leadership is filled again at once.
 //
 //   FleetCache rows(loop, cache);
-//   rows.Begin([&] { return Ids(); });   // The table is built.
+//   rows.Begin(table);                   // The table is built.
 //   rows.Write(instance);                // Its record or its VM has changed.
 //   rows.Report(instance);               // Health: on a change of substance, else once a minute.
 //
@@ -36,9 +36,13 @@ class FleetCache final {
   // The loop outlives it.
   FleetCache(Loop& loop, Cache* cache) : loop_(loop), cache_(cache) {}
 
-  // The table is there, and every row of it has been written: what else the disk holds goes.
-  // `lives` says of an id whether it is in the table.
-  void Begin(std::function<bool(const InstanceId&)> lives);
+  struct Table {
+    std::function<bool(const InstanceId&)> lives;  // Whether the id is in it.
+    // Calls the given function for each instance.
+    std::function<void(const std::function<void(Instance&)>&)> each;
+  };
+  // The table is there: all of it is written, and what else the disk holds goes.
+  void Begin(Table table);
 
   // Nothing for what is only intended, or whose record does not read.
   void Write(const Instance& instance);
@@ -53,15 +57,20 @@ class FleetCache final {
   using GroupName = std::pair<TenantId, GroupKey>;
 
   void OnLoaded(const cache::Contents& rows);
+  void OnBegunAnew();
+  void WriteTable();
   void FlushLater();
   void Flush();
 
   Loop& loop_;
   Cache* cache_;
-  std::function<bool(const InstanceId&)> lives_;
+  Table table_;
   std::map<GroupName, MergedGroupRef> groups_;  // As written.
   std::vector<Instance*> due_;                  // Each once: Instance::row_due.
   Pending load_;
+  Pending watch_;
+  bool refills_ = false;  // The table is about to be written again.
+  Pending refill_;
   Pending flush_;
 };
 

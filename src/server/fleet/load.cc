@@ -197,8 +197,11 @@ void Fleet::Engine::BuildTable() {
     JudgeUnknown(unknown, began_at_);
   }
   RebuildBrakes();
-  for (const auto& [id, entry] : entries_) rows_.Write(entry->instance);
-  rows_.Begin([this](const InstanceId& id) { return Find(id) != nullptr; });
+  rows_.Begin({.lives = [this](const InstanceId& id) { return Find(id) != nullptr; },
+               .each =
+                   [this](const std::function<void(Instance&)>& write) {
+                     for (const auto& [id, entry] : entries_) write(entry->instance);
+                   }});
   read_.reset();
   first_listing_.reset();
   reader_.reset();

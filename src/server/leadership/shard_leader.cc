@@ -304,7 +304,13 @@ void ShardLeader::OpenNext() {
                               services_->Accept(std::move(call));
                             }
                             // Else it goes with UNAVAILABLE.
-                          }},
+                          },
+                      .gate = [this](const RpcCallInfo& info) -> Status {
+                        if (services_ != nullptr && state_ == State::kActing) {
+                          return services_->Admit(info);
+                        }
+                        return Fail(Unavailable("the server does not lead"));
+                      }},
                      [this, port](const Result<RpcAddress>& address) { OnOpened(port, address); });
 }
 

@@ -11,6 +11,7 @@
 #include "base/fault_point.h"
 #include "base/metric_families.h"
 #include "base/metrics_page.h"
+#include "core/config_place.h"
 #include "core/lease.h"
 #include "core/nstance_v2.h"
 #include "server/config_restart.h"
@@ -31,6 +32,8 @@ constexpr Duration kAnswerAge = Duration::Seconds(30);
 // A stop takes 10 s at most, whatever does not answer (faults.md I-44): these one after the other,
 // and a second to spare.
 constexpr Duration kLeadershipEndsWithin = Duration::Seconds(5);
+// Of a leadership that was ending already when the stop came: the same, and the turns at its end.
+constexpr Duration kStepDownIsWaitedFor = kLeadershipEndsWithin + Duration::Milliseconds(500);
 constexpr Duration kReleasedWithin = Duration::Seconds(3);  // Both leases.
 constexpr Duration kFlushedWithin = Duration::Seconds(1);
 
@@ -68,17 +71,15 @@ Result<LeaseTimings> Timings(Duration renew, Duration lease, const config::Serve
 }  // namespace
 
 std::vector<ConfigSource::Place> ConfigPlaces(const ServerSettings& settings) {
-  std::vector<ConfigSource::Place> places;
-  if (settings.layout != LayoutChoice::kNstanceV2) {
-    places.push_back(
-        {.key = Key(fmt::format("{}config/{}.jsonc", settings.prefix, settings.shard.text())),
-         .layout = config::Layout::kNstance});
-  }
-  if (settings.layout != LayoutChoice::kSeed) {
-    places.push_back(
-        {.key = Key(ShardScope(settings) + "config.jsonc"), .layout = config::Layout::kNstanceV2});
-  }
-  return places;
+  Result<std::vector<ConfigPlace>> places =
+      ConfigPlaces(settings.shard, {.prefix = settings.prefix, .shard_scope = settings.prefix});
+  CHECK(places.has_value(), "{}", places.error().message);
+  const auto refused = [&](const ConfigPlace& place) {
+    const bool theirs = place.layout == config::Layout::kNstanceV2;
+    return settings.layout == (theirs ? LayoutChoice::kSeed : LayoutChoice::kNstanceV2);
+  };
+  std::erase_if(*places, refused);
+  return *std::move(places);
 }
 
 ServerProcess::ServerProcess(Deps deps, ServerSettings settings, Owner owner)
@@ -88,7 +89,10 @@ ServerProcess::ServerProcess(Deps deps, ServerSettings settings, Owner owner)
       jitter_(Seed(deps_.random)),
       bucket_(deps_.loop, deps_.store, deps_.metrics) {}
 
-ServerProcess::~ServerProcess() { leader_.reset(); }
+ServerProcess::~ServerProcess() {
+  leader_.reset();
+  stepping_down_.clear();
+}
 
 // --- Configuration -------------------------------------------------------------------------------
 
@@ -316,8 +320,11 @@ void ServerProcess::StartKeys() {
       Timings(election.renew_interval, election.lease_timeout, config.server);
   if (!timings.has_value()) return Fatal(kExitFatal, timings.error().message);
   cluster_elector_ = std::make_unique<Elector>(
-      Elector::Deps{
-          .loop = deps_.loop, .store = cluster_store(), .random = deps_.random, .of_shard = false},
+      Elector::Deps{.loop = deps_.loop,
+                    .store = cluster_store(),
+                    .random = deps_.random,
+                    .of_shard = false,
+                    .boot_id = [this] { return BootId(); }},
       Key("leader/cluster.json"),
       LeaseMachine({.leader_id = settings_.shard.text() + "-" + settings_.id,
                     .leader_addr = config::FormatAddress(advertised_.election_addr),
@@ -496,7 +503,10 @@ void ServerProcess::StartElection(BucketAge bucket) {
       Timings(server.leader_election.renew_interval, server.leader_election.lease_timeout, server);
   if (!timings.has_value()) return Fatal(kExitFatal, timings.error().message);
   elector_ = std::make_unique<Elector>(
-      Elector::Deps{.loop = deps_.loop, .store = store(), .random = deps_.random},
+      Elector::Deps{.loop = deps_.loop,
+                    .store = store(),
+                    .random = deps_.random,
+                    .boot_id = [this] { return BootId(); }},
       Key(fmt::format("leader/{}.json", settings_.shard.text())),
       LeaseMachine({.leader_id = settings_.id,
                     .leader_addr = config::FormatAddress(advertised_.election_addr),
@@ -508,11 +518,24 @@ void ServerProcess::StartElection(BucketAge bucket) {
           .alarm =
               [this](LeaseAlarm alarm) { Alarm("lease", std::string(LeaseAlarmName(alarm))); }});
   elector_->Start();
+  incarnation_ = elector_->machine().incarnation();
   deps_.log.Info("started: standing by", {{"id", settings_.id}, {"shard", settings_.shard}});
+}
+
+std::string ServerProcess::BootId() const {
+  return deps_.host == nullptr ? std::string() : deps_.host->BootId().value_or(std::string());
+}
+
+// A leadership reads records, groups and configuration by itself; rows on disk begin anew with it.
+void ServerProcess::DropWhatWasSaved() {
+  deps_.log.Warning("this memory is a restored one: what it knows is read again");
+  incarnation_ = elector_->machine().incarnation();
+  StartDenyWatch();
 }
 
 void ServerProcess::Acquired() {
   deps_.log.Info("the lease is ours: taking over");
+  if (elector_->machine().incarnation() != incarnation_) DropWhatWasSaved();
   acquired_at_ = deps_.loop.Now();
   ServerFacts facts = FactsOf(started_with_->config.server);
   facts.ca_certificate = identity_->ca_pem;
@@ -591,9 +614,28 @@ void ServerProcess::EndLeadership(Task done) {
   Duration limit = started_with_->config.server.shutdown_timeout;
   if (step_ == Step::kStopping) limit = std::min(limit, kLeadershipEndsWithin);
   const Instant deadline = deps_.loop.Now() + limit;
-  std::shared_ptr<ShardLeader> leader = std::move(leader_);
-  ShardLeader& at = *leader;
-  at.StepDown(deadline, [leader = std::move(leader), done = std::move(done)]() mutable { done(); });
+  const std::uint64_t number = next_step_down_++;
+  ShardLeader& at = *stepping_down_.emplace(number, std::move(leader_)).first->second;
+  at.StepDown(deadline, [this, number, done = std::move(done)]() mutable {
+    done();
+    SteppedDown(number);
+  });
+}
+
+void ServerProcess::SteppedDown(std::uint64_t number) {
+  // Its own callback is on the stack: it goes in a turn of its own.
+  stepped_down_ = deps_.loop.CallAfter(
+      {},
+      [leader = std::move(stepping_down_.extract(number).mapped())]() mutable { leader.reset(); });
+  if (stepping_down_.empty() && none_steps_down_) std::exchange(none_steps_down_, nullptr)();
+}
+
+void ServerProcess::WhenNoneStepsDown(Task then) {
+  if (stepping_down_.empty()) return then();
+  none_steps_down_ = std::move(then);
+  waiting_ = deps_.loop.CallAfter(kStepDownIsWaitedFor, [this] {
+    if (none_steps_down_) std::exchange(none_steps_down_, nullptr)();
+  });
 }
 
 void ServerProcess::Alarm(std::string_view alarm, const std::string& detail) {
@@ -638,7 +680,8 @@ void ServerProcess::Fatal(int exit_code, const std::string& why) {
 
 // Leadership first, then the shard's lease, then the cluster's: what they guard has ended by then.
 void ServerProcess::ReleaseLeases(Duration limit, Task done) {
-  EndLeadership([this, limit, done = std::move(done)]() mutable {
+  EndLeadership([] {});
+  WhenNoneStepsDown([this, limit, done = std::move(done)]() mutable {
     const Instant release_by = deps_.loop.Now() + limit;
     auto cluster = [this, release_by, done = std::move(done)]() mutable {
       if (cluster_elector_ == nullptr) return done();

@@ -29,6 +29,7 @@
 #include "core/config/advertise.h"
 #include "ports/cache.h"
 #include "ports/cache_folder.h"
+#include "ports/host_facts.h"
 #include "ports/http.h"
 #include "ports/http_server.h"
 #include "ports/key_source.h"
@@ -102,6 +103,7 @@ class ServerProcess final {
     std::function<Instant()> stopwatch = {};       // A clock that goes on inside a turn.
     std::function<OtherCalls()> other_calls = {};  // ShardLeader::Deps::other_calls.
     HttpServer* election = nullptr;                // For TLS; null: no election listener.
+    HostFacts* host = nullptr;                     // Null: nothing is known of the boot id.
   };
   struct Owner {
     // The end, told once, in a turn of its own.
@@ -162,10 +164,16 @@ class ServerProcess final {
   void StartSweep();
   void StartDenyWatch();
   void StartElection(BucketAge bucket);
+  [[nodiscard]] std::string BootId() const;
+  // What was read before the state of this memory was saved is not believed (faults.md RU9).
+  void DropWhatWasSaved();
   void Acquired();
   void Lost(LeaseLoss loss);
   void LeaderFailed(const Error& error);
   void EndLeadership(Task done);
+  // Calls `then` when no leadership is stepping down any more, or when a stop cannot wait longer.
+  void WhenNoneStepsDown(Task then);
+  void SteppedDown(std::uint64_t number);
   void Acting(const std::map<RpcPort, RpcAddress>& addresses);
   void ReleaseLeases(Duration limit, Task done);
   void Fatal(int exit_code, const std::string& why);
@@ -223,6 +231,11 @@ class ServerProcess final {
   std::unique_ptr<ObservedProvider> observed_provider_;
   std::unique_ptr<Elector> elector_;
   std::unique_ptr<ShardLeader> leader_;
+  // Leaderships that have ended and whose listeners or address are still to go.
+  std::map<std::uint64_t, std::unique_ptr<ShardLeader>> stepping_down_;
+  std::uint64_t next_step_down_ = 0;
+  Task none_steps_down_;
+  std::string incarnation_;  // Of the shard's elector when what is known here was read.
   ClusterIdentityRef identity_;
   std::optional<Timestamp> acting_since_ = std::nullopt;
   Instant acquired_at_;
@@ -232,6 +245,8 @@ class ServerProcess final {
   std::optional<Instant> expiry_paused_until_ = std::nullopt;
 
   Pending call_;
+  Pending stepped_down_;
+  Pending waiting_;
   Pending ending_;
   Pending flushing_;
   Pending probing_;

@@ -73,8 +73,9 @@ struct RegistrationService::OperatorJob {
   Pending call = {};
 };
 
-RegistrationService::RegistrationService(ServiceContext& context, IdentityKeys& keys)
-    : context_(context), keys_(keys) {}
+RegistrationService::RegistrationService(ServiceContext& context, IdentityKeys& keys,
+                                         OperatorRows& rows)
+    : context_(context), keys_(keys), rows_(rows) {}
 RegistrationService::~RegistrationService() = default;
 
 Error RegistrationService::Invalid(std::string_view reason, std::string message) const {
@@ -424,16 +425,9 @@ void RegistrationService::FinishOperator(std::uint64_t number,
                                              {"action", "join"},
                                              {"role", "operator"},
                                              {"expires_at", job->record.expires_at}});
-    if (context_.rows != nullptr) {
-      AtStep(Step::kR8);
-      std::vector<cache::Change> changes;
-      changes.emplace_back(cache::OperatorRow{.tenant = job->claims.tenant,
-                                              .storage_key = OperatorStorageKey(job->key),
-                                              .public_key_sha256 = HexEncode(job->key.SpkiSha256()),
-                                              .registered_at = job->record.registered_at,
-                                              .expires_at = job->record.expires_at});
-      context_.rows->Write(std::move(changes));
-    }
+    AtStep(Step::kR8);
+    rows_.Write({.tenant = job->claims.tenant, .storage_key = OperatorStorageKey(job->key)},
+                job->record);
   }
   AtStep(Step::kR9);
   job->answer(std::move(answer));

@@ -15,6 +15,7 @@
 
 #include "crypto/registration_token.h"
 #include "server/services/identity_keys.h"
+#include "server/services/operator_rows.h"
 #include "server/services/service_context.h"
 #include "server/services/unary_calls.h"
 #include "storage/operator_enrolment.h"
@@ -25,7 +26,7 @@ namespace nstance {
 class RegistrationService final {
  public:
   // Both outlive it.
-  RegistrationService(ServiceContext& context, IdentityKeys& keys);
+  RegistrationService(ServiceContext& context, IdentityKeys& keys, OperatorRows& rows);
   RegistrationService(const RegistrationService&) = delete;
   RegistrationService& operator=(const RegistrationService&) = delete;
   ~RegistrationService();
@@ -59,6 +60,7 @@ class RegistrationService final {
 
   ServiceContext& context_;
   IdentityKeys& keys_;
+  OperatorRows& rows_;
   UnaryCalls calls_;
   std::map<std::uint64_t, std::unique_ptr<OperatorJob>> operators_;
   std::uint64_t next_ = 1;

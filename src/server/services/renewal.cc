@@ -55,8 +55,8 @@ struct RenewalService::OperatorJob {
   Pending call = {};
 };
 
-RenewalService::RenewalService(ServiceContext& context, IdentityKeys& keys)
-    : context_(context), keys_(keys) {}
+RenewalService::RenewalService(ServiceContext& context, IdentityKeys& keys, OperatorRows& rows)
+    : context_(context), keys_(keys), rows_(rows) {}
 RenewalService::~RenewalService() = default;
 
 Error RenewalService::ForeignKey() const {
@@ -378,6 +378,11 @@ void RenewalService::FinishOperator(std::uint64_t number,
   std::shared_ptr<OperatorJob> job = std::move(at->second);
   operators_.erase(at);
   context_.loop.Post([job] {});  // Its own callback may be on the stack.
+  if (answer.has_value()) {
+    rows_.Write({.tenant = job->caller.tenant, .storage_key = job->names[job->look]}, job->record);
+    rows_.Write({.tenant = job->caller.tenant, .storage_key = OperatorStorageKey(job->key)},
+                job->record);
+  }
   AtStep(Step::kW6);
   job->answer(std::move(answer));
 }

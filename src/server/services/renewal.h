@@ -18,6 +18,7 @@
 
 #include "core/operator_record.h"
 #include "server/services/identity_keys.h"
+#include "server/services/operator_rows.h"
 #include "server/services/service_context.h"
 #include "server/services/unary_calls.h"
 #include "storage/settled_put.h"
@@ -27,7 +28,7 @@ namespace nstance {
 class RenewalService final {
  public:
   // Both outlive it.
-  RenewalService(ServiceContext& context, IdentityKeys& keys);
+  RenewalService(ServiceContext& context, IdentityKeys& keys, OperatorRows& rows);
   RenewalService(const RenewalService&) = delete;
   RenewalService& operator=(const RenewalService&) = delete;
   ~RenewalService();
@@ -62,6 +63,7 @@ class RenewalService final {
 
   ServiceContext& context_;
   IdentityKeys& keys_;
+  OperatorRows& rows_;
   UnaryCalls calls_;
   std::map<std::uint64_t, std::unique_ptr<OperatorJob>> operators_;
   std::uint64_t next_ = 1;

@@ -24,11 +24,13 @@ Error Refused(const ServiceContext& context, std::string_view reason, Error erro
 Services::Services(ServiceContext& context)
     : context_(context),
       keys_(context.loop, context.cluster_store),
-      registration_(context, keys_),
-      renewal_(context, keys_),
+      operator_rows_({.loop = context.loop, .store = context.cluster_store, .cache = context.rows}),
+      registration_(context, keys_, operator_rows_),
+      renewal_(context, keys_, operator_rows_),
       streams_(context),
       operator_(context),
       watches_(context) {
+  operator_rows_.Start();
   using Call = std::unique_ptr<RpcServerCall>;
   On(api::kRegisterAgent, [this](Call call) { registration_.RegisterAgent(std::move(call)); });
   On(api::kRegisterOperator,

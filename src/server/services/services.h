@@ -13,6 +13,7 @@
 
 #include "server/services/agent_streams.h"
 #include "server/services/identity_keys.h"
+#include "server/services/operator_rows.h"
 #include "server/services/operator_service.h"
 #include "server/services/registration.h"
 #include "server/services/renewal.h"
@@ -27,8 +28,9 @@ class Services final {
   Services(const Services&) = delete;
   Services& operator=(const Services&) = delete;
 
-  // The acceptor of every listener.
+  // The acceptor of every listener, and the gate that it asks first.
   void Accept(std::unique_ptr<RpcServerCall> call);
+  [[nodiscard]] Status Admit(const RpcCallInfo& info) const;
 
   // Gauges of this moment: agents, operators and their watches.
   void Measure(metrics::Registry& gauges) const;
@@ -39,7 +41,6 @@ class Services final {
  private:
   using Handler = std::move_only_function<void(std::unique_ptr<RpcServerCall>)>;
 
-  [[nodiscard]] Status Admit(const RpcCallInfo& info) const;
   [[nodiscard]] Status AdmitAgent(const crypto::PeerIdentity& identity) const;
   template <class Method, class Function>
   void On(const Method& method, Function function) {
@@ -48,6 +49,7 @@ class Services final {
 
   ServiceContext& context_;
   IdentityKeys keys_;
+  OperatorRows operator_rows_;
   RegistrationService registration_;
   RenewalService renewal_;
   AgentStreams streams_;

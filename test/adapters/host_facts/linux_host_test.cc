@@ -65,6 +65,16 @@ TEST_F(LinuxHostTest, EachSourceFailsByItself) {
   EXPECT_FALSE(host.BootedAt());
 }
 
+TEST_F(LinuxHostTest, RU9_TheBootIdIsReadEachTimeAnew) {
+  LinuxHost host({.root = folder.path().string()});
+  EXPECT_FALSE(host.BootId());
+  Put("/proc/sys/kernel/random/boot_id", "6fa1b6d6-3f5c-4f0e-8a55-000000000001\n");
+  EXPECT_EQ(host.BootId(), "6fa1b6d6-3f5c-4f0e-8a55-000000000001");
+  Put("/proc/sys/kernel/random/boot_id", "6fa1b6d6-3f5c-4f0e-8a55-000000000002\n");
+  EXPECT_EQ(host.BootId(), "6fa1b6d6-3f5c-4f0e-8a55-000000000002");
+  EXPECT_EQ(LinuxHost({}).BootId()->size(), 36U);
+}
+
 TEST_F(LinuxHostTest, WithoutAnInterfaceNothingOfItIsRead) {
   LinuxHost host({});
   const HostReading reading = host.Sample();

@@ -111,6 +111,32 @@ TEST_F(S3RequestsTest, AWriteIsSentOnce) {
   EXPECT_EQ(http.requests().size(), before + 2);
 }
 
+TEST_F(S3RequestsTest, EveryAnswerWithADateTellsTheStoresTime) {
+  std::vector<Timestamp> told;
+  Pending watch = store->WatchTime([&](Timestamp time) { told.push_back(time); });
+  const auto answer = [&](int status, std::string date) {
+    http.Answer(
+        Reply(status, "",
+              {{.name = "etag", .value = "\"new\""}, {.name = "date", .value = std::move(date)}}));
+  };
+  answer(200, "Sun, 06 Nov 1994 08:49:37 GMT");
+  EXPECT_TRUE(Put(IfAbsent{}));
+  answer(412, "Sun, 06 Nov 1994 08:49:38 GMT");
+  EXPECT_FALSE(Put(IfAbsent{}));
+  answer(204, "Sun, 06 Nov 1994 08:49:39 GMT");
+  EXPECT_TRUE(Delete({}));
+  answer(200, "yesterday");
+  EXPECT_TRUE(Put(IfAbsent{}));
+  http.Answer(Fail(Unavailable("reset").MaybeDone()));
+  EXPECT_FALSE(Put(IfAbsent{}));
+  EXPECT_EQ(told, (std::vector{Timestamp::FromUnix(784'111'777), Timestamp::FromUnix(784'111'778),
+                               Timestamp::FromUnix(784'111'779)}));
+  watch.Cancel();
+  answer(200, "Sun, 06 Nov 1994 08:49:37 GMT");
+  EXPECT_TRUE(Put(IfAbsent{}));
+  EXPECT_EQ(told.size(), 3U);
+}
+
 TEST_F(S3RequestsTest, AReadIsRepeatedInsideTheDeadline) {
   int asked = 0;
   http.Answer([&](const HttpRequest&) -> Result<HttpResponse> {

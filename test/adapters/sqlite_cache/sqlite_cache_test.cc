@@ -173,6 +173,25 @@ TEST_F(SqliteCacheTest, APlaceThatCannotBeWrittenIsAnEmptyCache) {
   EXPECT_EQ(sink.lines, 1) << "told once";
 }
 
+TEST_F(SqliteCacheTest, WhoWatchesIsToldThatTheFileBeganAnew) {
+  const std::string in_the_way = dir.path() / "sub";
+  std::ofstream(in_the_way) << "x";
+  auto cache = Open(in_the_way + "/nstance.db");
+  int told = 0;
+  const Pending watch = cache->Watch([&] { ++told; });
+  Pending other = cache->Watch([&] { ADD_FAILURE() << "it watches no more"; });
+  other.Cancel();
+  cache->Write({Image(1)});
+  (void)Load(*cache);
+  std::filesystem::remove(in_the_way);
+  cache->Write({Image(2)});
+  EXPECT_TRUE(test::RunUntil(loop, [&] { return told == 1; }));
+  EXPECT_THAT(Load(*cache).images, testing::ElementsAre(Image(2)));
+  cache->Write({Image(3)});
+  (void)Load(*cache);
+  EXPECT_EQ(told, 1);
+}
+
 TEST_F(SqliteCacheTest, AKilledProcessLeavesAFileThatHoldsWhatWasFlushed) {
   for (int round = 0; round < 5; ++round) {
     SCOPED_TRACE(round);

@@ -86,6 +86,22 @@ TEST(FleetCacheTest, ASteadyReportIsARowOnceAMinuteAndANewsAtOnce) {
   EXPECT_GT(world.rows().health.begin()->second.health_at, first);
 }
 
+TEST(FleetCacheTest, I10_ADiskThatFailedIsFilledAgainInTheSameLeadership) {
+  World world({.size = 3});
+  Leader& leader = world.Lead("s1");
+  ASSERT_TRUE(world.UntilReady(3));
+  world.rows().broken = true;
+  world.For(Duration::Minutes(2));
+  world.rows().broken = false;
+  world.For(Duration::Minutes(2));
+  const cache::Contents rows = world.rows().Read();
+  EXPECT_THAT(rows.instances, SizeIs(3));
+  EXPECT_EQ(Timeless(rows.instances), RowsOf(leader));
+  EXPECT_THAT(rows.health, SizeIs(3));
+  ASSERT_THAT(rows.groups, SizeIs(1));
+  EXPECT_EQ(rows.groups[0].size, 3);
+}
+
 struct Mishap {
   std::string name;
   std::function<void(sim::SimCacheDisk&, const sim::SimCacheDisk& old)> happen;

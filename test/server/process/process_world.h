@@ -25,6 +25,7 @@
 #include "sim/seeded_random.h"
 #include "sim/sim_cache.h"
 #include "sim/sim_cache_folder.h"
+#include "sim/sim_host.h"
 #include "sim/sim_loop.h"
 #include "sim/sim_object_store.h"
 #include "sim/sim_provider.h"
@@ -84,6 +85,9 @@ class DoorStore final : public ObjectStore {
   }
   [[nodiscard]] Pending List(ListRequest request, Done<ListPage> done) override {
     return below_.List(std::move(request), std::move(done));
+  }
+  [[nodiscard]] Pending WatchTime(TimeTold told) override {
+    return below_.WatchTime(std::move(told));
   }
   [[nodiscard]] Pending PutUnconditionally(ObjectKey key, std::string bytes,
                                            Done<ObjectVersion> done) override {
@@ -211,7 +215,8 @@ class ServerNode {
                    return std::make_unique<FixedKey>(loop);
                  }},
              .rows = options.rows == nullptr ? &rows : options.rows,
-             .other_calls = options.other_calls},
+             .other_calls = options.other_calls,
+             .host = &host},
             {.id = name,
              .shard = *ShardId::Parse("a"),
              .layout = options.layout,
@@ -253,6 +258,7 @@ class ServerNode {
   sim::SimCache rows;
   sim::SeededRandom random;
   ScriptedHttp http;
+  sim::SimHost host;
   sim::SimRpcServer rpc;
   sim::SimProvider* provider = nullptr;  // The process's own, once it has one.
   std::optional<int> exit_code;

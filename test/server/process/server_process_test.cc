@@ -14,6 +14,7 @@
 
 #include "core/deny_list.h"
 #include "core/instance_record.h"
+#include "core/journal.h"
 #include "core/lease.h"
 #include "core/object_layout.h"
 #include "core/operator_record.h"
@@ -277,6 +278,7 @@ class HangingCache final : public Cache {
     flushed = std::move(done);
     return {};
   }
+  [[nodiscard]] Pending Watch(BegunAnew /*begun_anew*/) override { return {}; }
   Task flushed;
 };
 
@@ -392,6 +394,53 @@ TEST_F(ServerProcessTest, RU4_TheLeadersAddressIsNotTakenWhenTheLeaseIsAboutToEn
   EXPECT_EQ(world.cloud.LeaderHolder(ip), "s0");
 }
 
+// A leadership that ends for another's epoch, and whose provider does not answer meanwhile.
+void EndByHigherEpoch(ProcessWorld& world, ServerNode& node) {
+  KeyReader reader(world);
+  const RpcTls tls = reader.Operator(DefaultTenant());
+  node.provider->link().requests_lost = true;
+  const ObjectKey key = *ObjectKey::Parse("journal/a.json");
+  Journal journal =
+      *DecodeJournal(world.bucket.Find(key)->bytes,
+                     {.cluster = *ClusterId::Parse("c1"), .shard = *ShardId::Parse("a")});
+  journal.epoch += 1;
+  world.bucket.SetByHand(key, EncodeJournal(journal));
+  EXPECT_EQ(Ask(world,
+                {.address = node.addresses.at(RpcPort::kOperator),
+                 .tls = tls,
+                 .path = api::kUpsertGroup.path},
+                RpcMessage::Of(api::UpsertGroupRequest{
+                    .key = "web", .config = api::GroupConfig{.template_name = "t", .size = 1}})),
+            Status());
+  ASSERT_TRUE(world.Until([&] { return node.sink.Count("leadership ends") > 0; }));
+}
+
+TEST_F(ServerProcessTest, AStopDuringAStepDownWaitsForIt) {
+  ConfigParts parts = WithLeaderNetwork();
+  parts.server += R"(, "shutdown_timeout": "4s")";
+  Lead(parts);
+  EndByHigherEpoch(world, *node);
+  world.For(Duration::Seconds(1));
+  node->process.Stop();
+  world.For(Duration::Seconds(2));
+  EXPECT_FALSE(node->exit_code.has_value());
+  EXPECT_FALSE(LeaseOf(world, "a").released) << "what it guards has not ended";
+  ASSERT_TRUE(world.Until([&] { return node->exit_code.has_value(); }, Duration::Seconds(3)));
+  EXPECT_EQ(*node->exit_code, 0);
+  EXPECT_TRUE(LeaseOf(world, "a").released);
+}
+
+TEST_F(ServerProcessTest, I44_AStopDuringALongStepDownStillEndsWithinTenSeconds) {
+  ConfigParts parts = WithLeaderNetwork();
+  parts.server += R"(, "shutdown_timeout": "10m")";
+  Lead(parts);
+  EndByHigherEpoch(world, *node);
+  node->process.Stop();
+  ASSERT_TRUE(world.Until([&] { return node->exit_code.has_value(); }, kLongestStop));
+  EXPECT_EQ(*node->exit_code, 0);
+  EXPECT_TRUE(LeaseOf(world, "a").released);
+}
+
 // --- The wall clock ------------------------------------------------------------------------------
 
 // An instance of the group that has registered long ago, as the bucket tells it.
@@ -431,6 +480,23 @@ TEST_F(ServerProcessTest, RU8_AJumpThatIsSeenWhileStandingByPausesExpiryOfTheNex
     ASSERT_EQ(own.cloud.Vms().size(), jumps ? 1U : 2U) << "its successor is made at once";
     EXPECT_TRUE(own.Until([&] { return own.cloud.Vms().size() == 2; }, Duration::Seconds(10)));
   }
+}
+
+TEST_F(ServerProcessTest, RU9_OnAnotherBootItIsAFollowerAndBelievesNothingThatItHadRead) {
+  Lead({});
+  const std::string before = LeaseOf(world, "a").incarnation;
+  const std::int64_t epoch = node->epoch;
+  node->store.closed = "deny/";
+  node->host.boot_id = std::string("boot-2");
+  ASSERT_TRUE(world.Until([&] { return !node->acting(); }, Duration::Seconds(3)));
+  EXPECT_EQ(node->sink.Count("why=restored"), 1U) << testing::PrintToString(node->sink.lines);
+  EXPECT_EQ(LeaseOf(world, "a").incarnation, before) << "it releases nothing";
+  ASSERT_TRUE(world.Until([&] { return LeaseOf(world, "a").incarnation != before; }));
+  world.For(Duration::Seconds(20));
+  EXPECT_FALSE(node->acting()) << "who is denied may have changed";
+  node->store.closed.clear();
+  ASSERT_TRUE(world.Until([&] { return node->acting(); }));
+  EXPECT_GT(node->epoch, epoch);
 }
 
 TEST_F(ServerProcessTest, NobodyIsServedBeforeTheDenyListIsKnown) {
@@ -631,12 +697,13 @@ TEST_F(ServerProcessTest, WhatASweepHasReadAndIsNotDueIsNotReadAgain) {
            world.bucket.Count(sim::SimMethod::kGet, "operator-nonce") +
            world.bucket.Count(sim::SimMethod::kGet, "certlog");
   };
-  ASSERT_TRUE(world.Until([&] { return reads() == 3; }, Duration::Minutes(2)));
+  // Two of them for the rows of the cache, once.
+  ASSERT_TRUE(world.Until([&] { return reads() == 5; }, Duration::Minutes(2)));
   world.For(Duration::Minutes(30));
-  EXPECT_EQ(reads(), 3U);
+  EXPECT_EQ(reads(), 5U);
   world.Put(renewed, OperatorText(ProcessStart() + Duration::Days(62)));
   world.For(Duration::Minutes(10));
-  EXPECT_EQ(reads(), 4U) << "what has changed is looked at";
+  EXPECT_EQ(reads(), 6U) << "what has changed is looked at";
 }
 
 TEST_F(ServerProcessTest, ASweepRemovesAHundredAtMostAndTheNextOneGoesOn) {

@@ -214,6 +214,19 @@ TEST_F(RenewalTest, AnOperatorRenewsWithANewKeyOrTheOldAndAgain) {
   EXPECT_THAT(world.alarms, IsEmpty());
 }
 
+TEST_F(RenewalTest, I10_TheCacheTellsOfAnOperatorWhatARebuildWould) {
+  const RpcTls tls = JoinOperator(world.NewKey());
+  world.For(Duration::Minutes(1));
+  ASSERT_TRUE(Operator(tls, world.NewKey()).has_value());
+  world.For(Duration::Seconds(1));
+  const std::vector<cache::OperatorRow> written = world.cache_disk.Read().operators;
+  EXPECT_THAT(written, SizeIs(2)) << "the record is there under both keys";
+  world.cache_disk.ClearRows();
+  world.Lead();
+  world.For(Duration::Seconds(5));
+  EXPECT_EQ(world.cache_disk.Read().operators, written);
+}
+
 TEST_F(RenewalTest, AnOperatorsLostAnswerIsGivenAgainAndAnotherKeyIsACloneOfIt) {
   const RpcTls tls = JoinOperator(world.NewKey());
   const Key key = world.NewKey();

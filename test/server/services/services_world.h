@@ -25,6 +25,7 @@
 #include "ports/rpc_unary.h"
 #include "server/leadership/shard_leader.h"
 #include "sim/seeded_random.h"
+#include "sim/sim_cache.h"
 #include "sim/sim_cache_folder.h"
 #include "sim/sim_loop.h"
 #include "sim/sim_object_store.h"
@@ -234,6 +235,8 @@ class ServicesWorld {
   InputProbe probe{metrics};
   ScriptedHttp http;
   sim::SimCacheFolder folder;
+  sim::SimCacheDisk cache_disk;
+  sim::SimCache rows;
   sim::SimObjectStore bare_store;
   HookedStore store;
   sim::SimProvider provider;
