@@ -34,6 +34,20 @@ def usable(rows, keep_void=False):
     return [row for row in rows if not row["warm_up"] and (keep_void or not row["void"]) and not row.get("failed")]
 
 
+# A ratio is claimed from so many pairs at least (rule M2).
+CLAIM_PAIRS = 10
+
+
+def too_few(rows, keep_void=False):
+    """Ids whose ratios may not be claimed (M2), with the runs of their poorest side. One side alone has no ratio."""
+    counts = collections.defaultdict(collections.Counter)
+    for row in rows:
+        if not row["warm_up"]:
+            counts[row["id"]][row["side"]] += len(usable([row], keep_void))
+    fewest = {bench_id: min(sides.values()) for bench_id, sides in counts.items() if len(sides) > 1}
+    return {bench_id: count for bench_id, count in sorted(fewest.items()) if count < CLAIM_PAIRS}
+
+
 def table(rows, ours="ours", keep_void=False):
     """Markdown. Ratios are ours / other: below 1 is good where less is better."""
     by_id = collections.defaultdict(lambda: collections.defaultdict(list))
@@ -58,4 +72,6 @@ def table(rows, ours="ours", keep_void=False):
         out.append("Machine: " + ", ".join(f"{name} {value}" for name, value in facts.items() if value) + ".")
     out.append(f"Runs: {len(rows)}, warm-ups {sum(row['warm_up'] for row in rows)}, void {sum(dropped.values())}"
                + "".join(f"; {count} x {reason[:120]}" for reason, count in dropped.most_common()) + ".")
+    out += [f"{bench_id}: {count} of {CLAIM_PAIRS} pairs: nothing may be claimed (M2)."
+            for bench_id, count in too_few(rows, keep_void).items()]
     return "\n".join(out)

@@ -19,7 +19,11 @@ def abba(sides, pairs, warm_up=True):
     return order
 
 
+LIBRARIES = {"nghttp2": "libnghttp2", "OpenSSL": "openssl", "protobuf": "protobuf", "SQLite": "sqlite3"}
+
+
 def machine_facts():
+    """What figures depend on (rule M1): the machine, the compiler, the libraries that both were built with."""
     def tell(*command):
         try:
             return subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
@@ -28,7 +32,8 @@ def machine_facts():
             return ""
     cpu = next((line.partition(":")[2].strip() for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines()
                 if line.startswith("model name")), platform.machine())
-    return {"kernel": platform.release(), "cpu": cpu, "compiler": tell("g++", "--version"),
+    libraries = {name: tell("pkg-config", "--modversion", package) for name, package in LIBRARIES.items()}
+    return {"kernel": platform.release(), "cpu": cpu, "compiler": tell("g++", "--version"), **libraries,
             "go": tell("go", "version"), "commit": tell("git", "-C", str(ROOT), "rev-parse", "--short=12", "HEAD")}
 
 

@@ -13,6 +13,7 @@ class Target:
     at_most: float
     ratio: bool = True  # Of ours to the better of the Go sides; else our own median.
     measured_by: str = ""  # The id of the scenario's rows, where it is another's.
+    kills: int = 0  # How many a claim needs, where one run has many of them; else it is pairs that count (M2).
 
     @property
     def rows_of(self):
@@ -28,8 +29,8 @@ TARGETS = [
     Target("LT2", "cores_at_10000", "cores for 10,000 reports per s", 0.6, ratio=False),
     Target("LT3", "cpu_s_per_1000", "CPU per join", 0.8),
     Target("LT3", "p99_us", "us, p99 of joins", 500_000, ratio=False),
-    Target("LT5", "p50_us", "us, leader killed to the next acting, p50", 10_000_000, ratio=False),
-    Target("LT5", "max_us", "us, leader killed to the next acting, max", 15_000_000, ratio=False),
+    Target("LT5", "p50_us", "us, leader killed to the next acting, p50", 10_000_000, ratio=False, kills=20),
+    Target("LT5", "max_us", "us, leader killed to the next acting, max", 15_000_000, ratio=False, kills=20),
     Target("LT12", "quiet_pss_kib", "memory of the agent", 0.4),
     Target("LT12", "program_kib", "file of the agent", 0.7),
     Target("LT12", "quiet_pss_kib", "KiB, memory of the agent", 8 * 1024, ratio=False),
@@ -37,7 +38,7 @@ TARGETS = [
     Target("LT12", "program_kib", "KiB, file of the agent", 8 * 1024, ratio=False),
     Target("LT12", "threads", "threads of the agent", 1, ratio=False),
     Target("LT12", "cpu_percent", "% of a core, agent", 0.05, ratio=False),
-    Target("replace", "p99_us", "us, death to the call of create, p99", 100_000, ratio=False),
+    Target("replace", "p99_us", "us, death to the call of create, p99", 100_000, ratio=False, kills=200),
 ]
 
 
@@ -63,13 +64,30 @@ def judge(rows, target, ours="ours"):
     return "{1:.2f} ({0:.2f} to {2:.2f})".format(*worst), statistics.claim_holds(worst, at_most=target.at_most)
 
 
+def claim(rows, target, met, ours="ours"):
+    """"yes", or why nothing may be claimed, although the target may be met."""
+    rows = [row for row in rows if row["id"] == target.rows_of and row.get(target.measure) is not None]
+    if target.kills:
+        has, needs, what = sum(row["operations"] for row in rows if row["side"] == ours), target.kills, "kills"
+    else:
+        counted = {row["side"] for row in rows} if target.ratio else {ours}
+        has = min(len(_values(rows, target, side)) for side in counted)
+        needs, what = report.CLAIM_PAIRS, "pairs"
+    if any(row["void"] for row in rows):
+        return "no: void runs (M6)"
+    if has < needs:
+        return f"no: {has} of {needs} {what} (M2)"
+    return "yes" if met else "no"
+
+
 def table(rows, keep_void=False):
-    """Markdown: every target that has runs."""
+    """Markdown: every target that has runs, whether it is met, and whether that may be claimed."""
     rows = report.usable(rows, keep_void)
-    out = ["| Target | What | At most | Measured | Met |", "|---|---|---|---|---|"]
+    out = ["| Target | What | At most | Measured | Met | May be claimed |", "|---|---|---|---|---|---|"]
     for target in TARGETS:
         verdict = judge(rows, target)
         if verdict is not None:
             limit = f"{target.at_most:,g}" + (" x Go" if target.ratio else "")
-            out.append(f"| {target.id} | {target.what} | {limit} | {verdict[0]} | {'yes' if verdict[1] else 'no'} |")
+            out.append(f"| {target.id} | {target.what} | {limit} | {verdict[0]} | {'yes' if verdict[1] else 'no'} "
+                       f"| {claim(rows, target, verdict[1])} |")
     return "\n".join(out)

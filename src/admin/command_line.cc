@@ -1,6 +1,8 @@
 #include "admin/command_line.h"
 
-#include <algorithm>
+#include <cstddef>
+#include <span>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -90,13 +92,34 @@ std::string Explain(const CLI::App& app, const CLI::ParseError& error) {
   return fmt::format("{}: {}", FullName(at), error.what());
 }
 
+// One line: what is wrong, then what to do.
 Ending BadLine(const CLI::App& app, std::string_view message, Output output) {
-  Ending ending = Failed(message, "INVALID_ARGUMENT", output);
-  ending.exit_code = kExitBadCommandLine;
+  std::string text(message);
   if (output == Output::kTable) {
-    ending.err += fmt::format("Try `{} --help`.\n", FullName(Deepest(&app)));
+    text += fmt::format("{} Try `{} --help`.", message.ends_with('?') ? "" : ".",
+                        FullName(Deepest(&app)));
   }
+  Ending ending = Failed(text, "INVALID_ARGUMENT", output);
+  ending.exit_code = kExitBadCommandLine;
   return ending;
+}
+
+// Whether the words of a line that does not parse ask for JSON. The rest of it may not have been
+// read, so the words themselves are looked at.
+bool AsksForJson(const CLI::App& app, std::span<const std::string> words) {
+  const CLI::App* at = Deepest(&app);
+  const bool has_own = at != &app && at->get_option_no_throw("--output") != nullptr;
+  bool names_format = true;  // `--output` of a command may be a path (`cluster nonce`).
+  for (std::size_t i = 0; i < words.size() && words[i] != "--"; ++i) {
+    const std::string& word = words[i];
+    if (word == "--json") return true;
+    if (has_own && word == at->get_name()) names_format = false;
+    if (!names_format) continue;
+    if (word == "--output=json" || word == "-ojson") return true;
+    const bool flag = word == "-o" || word == "--output";
+    if (flag && i + 1 < words.size() && words[i + 1] == "json") return true;
+  }
+  return false;
 }
 
 std::expected<CommandLine, Ending> Finish(const Grammar& grammar) {
@@ -129,10 +152,8 @@ std::expected<CommandLine, Ending> ParseCommandLine(std::span<const std::string>
   } catch (const CLI::Success&) {
     return std::unexpected(Ending{.out = app.help()});  // Of the command that the line got to.
   } catch (const CLI::ParseError& error) {
-    // The rest of the line may not have been read: ask for JSON wherever the words do.
-    const bool json = std::ranges::find(words, "--json") != words.end();
-    return std::unexpected(
-        BadLine(app, Explain(app, error), json ? Output::kJson : Output::kTable));
+    const Output output = AsksForJson(app, words) ? Output::kJson : Output::kTable;
+    return std::unexpected(BadLine(app, Explain(app, error), output));
   }
   return Finish(*grammar);
 }

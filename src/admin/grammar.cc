@@ -18,7 +18,7 @@ constexpr Help kProgram = {
     "  nstance-admin why workers --servers dc1-zone-a=10.0.0.1:8993\n"
     "\n"
     "Exit codes: 0 done, 1 error, 2 bad command line, 3 not found, 4 some shards failed, 5 --wait\n"
-    "ran out of time."};
+    "ran out of time (1 when only an administrator can end what holds it)."};
 
 constexpr const char* kCommonNote = "\n\nFlags of every command: nstance-admin --help";
 

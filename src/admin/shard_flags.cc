@@ -133,6 +133,15 @@ Parsed<Duration> PositiveDurationOf(std::string_view flag, std::string_view text
   return *duration;
 }
 
+Parsed<Duration> DurationOf(std::string_view flag, std::string_view text, Duration max) {
+  const auto duration = ParseDuration(text);
+  if (!duration || *duration < Duration() || *duration > max) {
+    return std::unexpected(fmt::format("{}: {} is not a duration from 0 to {}, such as 90s", flag,
+                                       Quote(text), FormatDuration(max)));
+  }
+  return *duration;
+}
+
 Parsed<Wait> WaitOf(std::string_view text) {
   if (text.empty()) return Wait();
   const auto duration = PositiveDurationOf("--wait", text, kMaxWait);

@@ -40,6 +40,9 @@ enum class ShardRule : std::uint8_t {
 // Above zero, at most `max`. `flag` is for the message.
 [[nodiscard]] Parsed<Duration> PositiveDurationOf(std::string_view flag, std::string_view text,
                                                   Duration max);
+// The same from zero on.
+[[nodiscard]] Parsed<Duration> DurationOf(std::string_view flag, std::string_view text,
+                                          Duration max);
 // Empty text: do not wait.
 [[nodiscard]] Parsed<Wait> WaitOf(std::string_view text);
 

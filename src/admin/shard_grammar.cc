@@ -333,8 +333,7 @@ Parsed<ShardAction> InstanceDeleteOf(const Texts& texts, const ShardFlags&) {
     }
   }
   if (!texts.drain_timeout.empty()) {
-    const auto timeout =
-        PositiveDurationOf("--drain-timeout", texts.drain_timeout, Duration::Days(7));
+    const auto timeout = DurationOf("--drain-timeout", texts.drain_timeout, Duration::Days(7));
     if (!timeout) return std::unexpected(timeout.error());
     command.drain_timeout = *timeout;
   }
@@ -451,7 +450,8 @@ void AddInstanceCommands(Grammar& grammar, CLI::App& instance) {
   Builder remove = NewCommand(instance, "delete", kInstanceDelete);
   remove.app->add_option("id", remove.texts->ids, "The instances")->required()->type_name("");
   remove.Flag("--drain", &Texts::drain, "Drain first, for as long as the group says");
-  remove.Option("--drain-timeout", &Texts::drain_timeout, "Drain first, at most so long",
+  remove.Option("--drain-timeout", &Texts::drain_timeout,
+                "Drain first, at most so long; 0 deletes at once, whatever --drain says",
                 "DURATION");
   remove.Flag("-y,--yes", &Texts::yes, "Do not ask");
   remove.WaitFlag("Wait until they are gone, 10m if no duration is given: --wait=5m");

@@ -13,6 +13,7 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::MatchesRegex;
 using testing::Not;
 using testing::StartsWith;
 
@@ -103,6 +104,7 @@ TEST_P(BadLineTest, SaysWhatIsWrongAndExitsWithTwo) {
   EXPECT_EQ(line.error().exit_code, 2);
   EXPECT_THAT(line.error().out, IsEmpty());
   EXPECT_THAT(line.error().err, AllOf(StartsWith("Error: "), HasSubstr(GetParam().says)));
+  EXPECT_THAT(line.error().err, MatchesRegex("[^\n]*[.?] Try `nstance-admin[a-z ]* --help`\\.\n"));
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -148,10 +150,40 @@ INSTANTIATE_TEST_SUITE_P(
         BadLine{{"config", "validate", "a", "-o", "table", "--json"}, "contradict each other"}));
 
 TEST(CommandLineTest, ABadLineInJsonIsJson) {
-  const Ending end = ExpectEnd({"config", "validate", "--json"});
-  EXPECT_EQ(end.exit_code, 2);
-  EXPECT_THAT(end.out, IsEmpty());
-  EXPECT_THAT(end.err, AllOf(StartsWith("{\"error\":\""), HasSubstr("INVALID_ARGUMENT")));
+  const std::vector<std::vector<std::string>> lines = {
+      {"config", "validate", "--json"},
+      {"config", "validate", "-o", "json"},
+      {"config", "validate", "-ojson"},
+      {"config", "validate", "--output", "json"},
+      {"config", "validate", "--output=json"},
+      {"--output", "json", "config", "valdate", "x"},
+      {"-o", "json"},
+      {"config", "validate", "a", "--jsn", "-o", "json"},
+      {"config", "render", "-o", "json", "--config", "c"},  // Parses, and is bad all the same.
+      {"-o", "json", "cluster", "nonce", "--expiri", "1h"},
+      {"cluster", "nonce", "--expiri", "1h", "--json"},
+  };
+  for (const std::vector<std::string>& words : lines) {
+    SCOPED_TRACE(testing::PrintToString(words));
+    const auto line = ParseCommandLine(words, NoVariable);
+    ASSERT_FALSE(line);
+    EXPECT_EQ(line.error().exit_code, 2);
+    EXPECT_THAT(line.error().out, IsEmpty());
+    EXPECT_THAT(line.error().err,
+                MatchesRegex("\\{\"error\":\"[^\n]*\",\"code\":\"INVALID_ARGUMENT\"\\}\n"));
+  }
+}
+
+TEST(CommandLineTest, ABadLineThatOnlyLooksLikeJsonIsText) {
+  for (const auto& words : std::vector<std::vector<std::string>>{
+           {"cluster", "nonce", "--expiri", "1h", "--output", "json"},  // There it is a path.
+           {"cluster", "nonce", "--expiri", "1h", "-o", "json"},
+           {"config", "validate", "-o"},
+           {"config", "validate", "a", "b", "--", "--json"}}) {
+    const auto line = ParseCommandLine(words, NoVariable);
+    ASSERT_FALSE(line);
+    EXPECT_THAT(line.error().err, StartsWith("Error: ")) << testing::PrintToString(words);
+  }
 }
 
 TEST(CommandLineTest, HelpTeachesAtEveryLevel) {

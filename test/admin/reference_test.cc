@@ -54,6 +54,16 @@ TEST(ReferenceTest, TheManualPageHasItsParts) {
   EXPECT_EQ(page.find("\n'"), std::string::npos) << "a line that begins so is a request";
 }
 
+TEST(ReferenceTest, TheManualPageIsGoodToGroff) {
+  const test::TempDir folder;
+  const std::string page = (folder.path() / "nstance-admin.1").string();
+  std::ofstream(page) << Out(ReferenceKind::kMan);
+  const auto ran = test::RunProcess({.argv = {"groff", "-man", "-ww", "-z", "-Tutf8", page}});
+  ASSERT_TRUE(ran.has_value()) << ran.error().message;
+  EXPECT_EQ(ran->err, "");
+  EXPECT_EQ(ran->exit_code, 0);
+}
+
 // What bash offers for the last of the words.
 std::string Completed(const std::vector<std::string>& words) {
   const test::TempDir folder;

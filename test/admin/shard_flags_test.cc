@@ -139,6 +139,12 @@ TEST(ShardFlagsTest, EveryCommandBecomesWhatItSays) {
       Action<InstanceDelete>({"instance", "delete", kId, kId, "--drain-timeout", "5m"});
   EXPECT_THAT(gone.ids, ElementsAre(kId));
   EXPECT_EQ(gone.drain_timeout, Duration::Minutes(5));
+  for (const char* zero : {"0", "0s"}) {  // At once, on the wire as on the line.
+    EXPECT_EQ(
+        Action<InstanceDelete>({"instance", "delete", kId, "--drain-timeout", zero}).drain_timeout,
+        Duration());
+  }
+  EXPECT_EQ(Action<InstanceDelete>({"instance", "delete", kId}).drain_timeout, std::nullopt);
   EXPECT_TRUE(Action<Why>({"why", kId}).is_instance);
   EXPECT_FALSE(Action<Why>({"why", "workers"}).is_instance);
   EXPECT_EQ(Action<ShowPlan>({"plan", "w", "--size", "0"}).size, 0);
@@ -169,6 +175,8 @@ TEST(ShardFlagsTest, ABadLineSaysWhatIsWrongAndWhatIsAllowed) {
       {{"group", "list", "--shard", "a", "--timeout", "soon"}, "--timeout: \"soon\""},
       {{"instance", "list", "--shard", "a", "--phase", "drainin"}, "Did you mean \"draining\"?"},
       {{"instance", "show", "i-123"}, "is not the id of an instance"},
+      {{"instance", "delete", "knd06bgm7733st2576nx5jht4ecjw", "--drain-timeout", "-1s"},
+       "--drain-timeout: \"-1s\" is not a duration from 0 to 168h"},
       {{"instance", "create", "--shard", "a"}, "--group is missing"},
       {{"instance", "create", "--group", "w", "--all-shards"}, "this is done in one shard"},
       {{"plan", "--size", "3", "--shard", "a"}, "--size and --var need a group"},

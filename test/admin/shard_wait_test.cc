@@ -116,13 +116,14 @@ TEST_F(ShardWaitTest, WhatHoldsAGroupThatDoesNotMoveIsShownMeanwhile) {
 }
 
 TEST_F(ShardWaitTest, AHoldThatNeedsAnAdministratorEndsTheWaitWithTheReason) {
-  for (const char* code : {"config-invalid", "tenant-undefined", "record-corrupt"}) {
+  for (const char* code : {"config-invalid", "tenant-undefined", "record-corrupt",
+                           "pool-unavailable", "image-unresolved", "userdata-unavailable"}) {
     Ready(2, 0);
     world.shard("a").plan.holds = {{.code = "waiting-healthy", .group = "workers"},
                                    {.code = code, .group = "workers", .detail = "line 3"}};
     const Instant before = world.loop.Now();
     const Ending ending = world.Run({"group", "scale", "workers", "9", "--wait"});
-    EXPECT_EQ(ending.exit_code, kExitWaitedTooLong) << code;
+    EXPECT_EQ(ending.exit_code, kExitError) << code;
     EXPECT_LT(world.loop.Now() - before, Duration::Seconds(15)) << code;
     EXPECT_THAT(ending.err,
                 HasSubstr(fmt::format("Error on a: workers@a does not get there (2/9 ready): held: "
@@ -138,9 +139,12 @@ TEST_F(ShardWaitTest, AsLongAsSomethingGoesOnAHoldEndsNoWait) {
   world.RunFor(Duration::Seconds(40));
   EXPECT_FALSE(Ended());
   EXPECT_THAT(world.terminal.err, HasSubstr("held: config-invalid"));
-  // One that keeps nobody from anything ends none either.
+  // One that keeps nobody from anything ends none either, nor one that is tried again by itself.
   Ready(2, 0);
-  world.shard("a").plan.holds = {{.code = "config-pending", .group = "workers"}};
+  world.shard("a").plan.holds = {{.code = "config-pending", .group = "workers"},
+                                 {.code = "userdata-unavailable",
+                                  .group = "workers",
+                                  .until = world.loop.WallNow() + Duration::Minutes(5)}};
   world.RunFor(Duration::Seconds(40));
   EXPECT_FALSE(Ended());
   Ready(4, 0);

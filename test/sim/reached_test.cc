@@ -52,6 +52,17 @@ std::string QuotedFirst(std::string_view call) {
   return std::string(call.substr(0, call.find('"')));
 }
 
+// "surge-limit" as "SurgeLimit".
+std::string Pascal(std::string_view word) {
+  std::string out;
+  bool upper = true;
+  for (const char c : word) {
+    if (c != '-') out += upper ? static_cast<char>(c - 'a' + 'A') : c;
+    upper = c == '-';
+  }
+  return out;
+}
+
 // What `call` names first, in sources of the product that the simulator runs.
 void Gather(std::string_view call, std::string_view mark, std::set<std::string>& marks) {
   const std::filesystem::path root = NSTANCE_SOURCE_DIR "/src";
@@ -72,6 +83,24 @@ void Gather(std::string_view call, std::string_view mark, std::set<std::string>&
 TEST(ReachedTest, EveryMarkIsRequiredOrHasAReason) {
   for (const auto& [mark, need] : ReadMarks()) {
     EXPECT_TRUE(need == "required" || need.starts_with("n/a: ")) << mark;
+    // The test that reaches it instead, if one is named.
+    const std::size_t at = need.rfind("; test/");
+    if (at == std::string::npos) continue;
+    EXPECT_TRUE(std::filesystem::exists(NSTANCE_SOURCE_DIR "/" + need.substr(at + 2))) << mark;
+  }
+}
+
+// The other list of holds, that of the answers to "why": what it has a row for is reached, so no
+// reason here may say that it cannot be; what it has none for it cannot be cited for.
+TEST(ReachedTest, AHoldThatCitesTheRowsOfWhyHasOneThere) {
+  const std::string rows =
+      ReadFile(NSTANCE_SOURCE_DIR "/test/server/services/operator_why_test.cc");
+  for (int code = 0; code <= static_cast<int>(fleet::HoldCode::kPoolUnavailable); ++code) {
+    const std::string word(fleet::Word(static_cast<fleet::HoldCode>(code)));
+    const std::string need = ReadMarks().at(fmt::format("holds{{{}}}", word));
+    const bool has_row = rows.contains(fmt::format("{{.code = k{},", Pascal(word)));
+    EXPECT_TRUE(has_row || !need.contains("operator_why_test.cc")) << word;
+    EXPECT_FALSE(has_row && need.contains("no plan gives it")) << word;
   }
 }
 

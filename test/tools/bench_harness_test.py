@@ -119,6 +119,14 @@ class Runner(unittest.TestCase):
         self.assertIn("warm-ups 2, void 1; 1 x it broke.", text)
 
 
+    def test_figures_come_with_machine_compiler_and_libraries(self):
+        facts = runner.machine_facts()
+        for name in ("kernel", "cpu", "compiler", "nghttp2", "OpenSSL", "protobuf", "SQLite"):
+            self.assertTrue(facts[name], name)
+        row = {"id": "LT0", "side": "ours", "warm_up": False, "void": "", "wall_s": 1.0, "machine": facts}
+        self.assertIn(f", nghttp2 {facts['nghttp2']}, OpenSSL {facts['OpenSSL']}, ", report.table([row]))
+
+
 class Targets(unittest.TestCase):
 
     @staticmethod
@@ -142,8 +150,35 @@ class Targets(unittest.TestCase):
         self.assertEqual((target.id, target.rows_of, target.at_most), ("LT1", "LT2", 0.4))
         rows = [self.row("ours", 1.0, loaded_kib_per_agent=30.0), self.row("go", 1.0, loaded_kib_per_agent=100.0)]
         self.assertEqual(targets.judge(rows, target), ("0.30 (0.30 to 0.30)", True))
-        self.assertIn("| LT1 | memory per agent under load | 0.4 x Go | 0.30 (0.30 to 0.30) | yes |",
-                      targets.table(rows))
+        self.assertIn("| LT1 | memory per agent under load | 0.4 x Go | 0.30 (0.30 to 0.30) | yes "
+                      "| no: 1 of 10 pairs (M2) |", targets.table(rows))
+
+    def test_below_ten_pairs_nothing_may_be_claimed_though_it_is_told_whether_the_target_is_met(self):
+        met = [self.row("ours", 1.0), self.row("go", 10.0)]
+        missed = [self.row("ours", 9.0), self.row("go", 10.0)]
+        begin = "| LT2 | CPU per report | 0.25 x Go | "
+        for rows, end in ((met * 9, "0.10 (0.10 to 0.10) | yes | no: 9 of 10 pairs (M2) |"),
+                          (met * 10, "0.10 (0.10 to 0.10) | yes | yes |"),
+                          (met * 10 + [self.row("go-gogc50", 10.0)], "| yes | no: 1 of 10 pairs (M2) |"),
+                          (missed * 10, "0.90 (0.90 to 0.90) | no | no |")):
+            line = next(line for line in targets.table(rows).splitlines() if line.startswith(begin))
+            self.assertTrue(line.endswith(end), line)
+        void = [self.row("ours", 1.0, void="noise"), self.row("go", 10.0, void="noise")] * 10
+        self.assertIn("| yes | no: void runs (M6) |", targets.table(void, keep_void=True))
+
+    def test_where_one_run_has_many_kills_they_are_counted(self):
+        def text(kills):
+            row = {"id": "LT5", "side": "ours", "warm_up": False, "void": "", "p50_us": 9e6, "operations": kills}
+            return targets.table([row])
+        self.assertIn("| yes | no: 10 of 20 kills (M2) |", text(10))
+        self.assertIn("| yes | yes |", text(20))
+
+    def test_the_report_says_it_too(self):
+        rows = [self.row("ours", 1.0), self.row("go", 4.0)] * 4
+        self.assertIn("\nLT2: 4 of 10 pairs: nothing may be claimed (M2).", report.table(rows))
+        self.assertIn("LT2: 0 of 10 pairs", report.table([*rows[:1], self.row("go", 4.0, void="noise")]))
+        for enough in (rows * 3, rows[:1]):  # Of one side there is no ratio.
+            self.assertNotIn("nothing may be claimed", report.table(enough))
 
     def test_limits_that_are_counts_are_judged(self):
         limits = {(one.id, one.measure): one.at_most for one in targets.TARGETS if not one.ratio}

@@ -54,11 +54,13 @@ std::string ProgressLine(const Progress& progress, const ProgressLook& look) {
   return fmt::format("{}  {}  {}", title, Toned(bar, ToneOf(progress.state), look.paint), rest);
 }
 
-// server.md 14. `config-pending` is of that kind too, and keeps nobody from anything.
+// `config-pending` is of that kind too, and keeps nobody from anything. A hold with a time is tried
+// again by itself: user data or an image that could not be fetched this time.
 bool NeedsAdministrator(const api::Hold& hold) {
-  constexpr std::array<std::string_view, 3> kCodes = {"tenant-undefined", "record-corrupt",
-                                                      "config-invalid"};
-  return std::ranges::find(kCodes, hold.code) != kCodes.end();
+  constexpr std::array<std::string_view, 6> kCodes = {"tenant-undefined", "record-corrupt",
+                                                      "config-invalid",   "pool-unavailable",
+                                                      "image-unresolved", "userdata-unavailable"};
+  return !hold.until && std::ranges::find(kCodes, hold.code) != kCodes.end();
 }
 
 std::string HeldCodes(const std::vector<api::Hold>& holds) {

@@ -211,8 +211,10 @@ Ending EndOfWait(const Session& session, Outcomes outcomes, const WaitEnd& end, 
       outcomes.Failed(goal.server,
                       FailedPrecondition(fmt::format("{}: {}", goal.title, goal.progress.why)));
     } else if (goal.progress.state == Progress::State::kStuck) {
-      outcomes.TimedOut(goal.server, fmt::format("{} does not get there ({}): {}", goal.title,
-                                                 goal.progress.text, Printable(goal.progress.why)));
+      // More time would not help: an error, not the end of the time.
+      outcomes.Failed(goal.server, FailedPrecondition(fmt::format("{} does not get there ({}): {}",
+                                                                  goal.title, goal.progress.text,
+                                                                  Printable(goal.progress.why))));
     } else {
       std::string message =
           fmt::format("{} is not there after {}: {}", goal.title, Age(end.elapsed),

@@ -187,6 +187,20 @@ TEST(PlannerTest, Guarantee1MembersNeverRiseAboveSizePlusSurge) {
   }
 }
 
+// One rotation at a time stays below the limit by itself. There are two pairs when a drain was
+// taken back: 1 was drained for its drift with 3 in its place, 2 got 4 beside it as a suspect, then
+// the size was raised and 1 came back.
+TEST(PlannerTest, Guarantee1ATakenBackDrainBesideARotationWaitsForTheSurge) {
+  GroupView view =
+      GroupOf(3, {Drifted(1), Suspect(2), Replacing(Healthy(3), 1), Replacing(Creating(4), 2)});
+  const Plan plan = PlanNow(view);
+  EXPECT_EQ(plan.counts.members, 4);
+  EXPECT_THAT(Short(plan), Not(Contains(testing::StartsWith("create"))));
+  EXPECT_THAT(ShortHolds(plan), Contains("surge-limit"));
+  view.spec.surge = 2;
+  EXPECT_THAT(Short(PlanNow(view)), Contains(testing::StartsWith("create")));
+}
+
 TEST(PlannerTest, Guarantee2ScaleDownPrefersWhatIsNotReady) {
   GroupView view = GroupOf(4, {Healthy(1), Drifted(2), Provisioned(3), Disconnected(4), Healthy(5),
                                Healthy(6), Healthy(7), Healthy(8)});

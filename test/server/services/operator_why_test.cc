@@ -341,7 +341,8 @@ std::vector<Row> Rows() {
 const std::set<HoldCode>& NotReached() {
   using enum HoldCode;
   static const std::set<HoldCode> codes = {
-      kSurgeLimit,         // With a surge of at least 1 one rotation at a time is below it.
+      kSurgeLimit,         // Needs a drain that is taken back while another rotation is open: see
+                           // planner_test.cc; the simulator has to come to it.
       kTenantUndefined,    // The operator of such a tenant is refused before anything is explained.
       kLbDeregistering,    // Not decided by this version: load balancers are not served.
       kSecretUnavailable,  // Likewise: files are not sent.
