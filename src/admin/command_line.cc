@@ -142,13 +142,14 @@ std::expected<CommandLine, Ending> Finish(const Grammar& grammar) {
 }  // namespace
 
 std::expected<CommandLine, Ending> ParseCommandLine(std::span<const std::string> words,
-                                                    const Variable& variable) {
+                                                    const Variable& variable,
+                                                    const std::string& libraries) {
   const auto grammar = MakeGrammar(variable);
   CLI::App& app = *grammar->app;
   try {
     app.parse(std::vector<std::string>(words.rbegin(), words.rend()));
   } catch (const CLI::CallForVersion& version) {
-    return std::unexpected(Ending{.out = std::string(version.what()) + "\n"});
+    return std::unexpected(Ending{.out = std::string(version.what()) + "\n" + libraries});
   } catch (const CLI::Success&) {
     return std::unexpected(Ending{.out = app.help()});  // Of the command that the line got to.
   } catch (const CLI::ParseError& error) {

@@ -38,8 +38,9 @@ struct CommandLine {
 // The value of an environment variable; an empty one counts as absent.
 using Variable = std::function<std::optional<std::string>(const std::string& name)>;
 
-// `words` without the program's own name.
+// `words` without the program's own name. `libraries`: the lines of --version after its first.
 [[nodiscard]] std::expected<CommandLine, Ending> ParseCommandLine(
-    std::span<const std::string> words, const Variable& variable);
+    std::span<const std::string> words, const Variable& variable,
+    const std::string& libraries = {});
 
 }  // namespace nstance::admin

@@ -54,12 +54,14 @@ To try it without a server: create the directories and ca.crt, set the two addre
 
 }  // namespace
 
-std::expected<CommandLine, Ending> ParseCommandLine(std::span<const std::string> words) {
+std::expected<CommandLine, Ending> ParseCommandLine(std::span<const std::string> words,
+                                                    const std::string& libraries) {
   CommandLine line;
   for (const std::string& word : words) {
     if (word == "--help" || word == "-h") return std::unexpected(Ending{.out = std::string(kHelp)});
     if (word == "--version") {
-      return std::unexpected(Ending{.out = fmt::format("nstance-agent {}\n", Version())});
+      return std::unexpected(
+          Ending{.out = fmt::format("nstance-agent {}\n{}", Version(), libraries)});
     }
     if (word == "--debug" || word == "-v") {
       line.debug = true;

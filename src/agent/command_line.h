@@ -19,7 +19,8 @@ struct Ending {
 };
 
 // `words` without the program's own name. --help and --version end with 0, anything unknown with 2.
+// `libraries`: the lines of --version after its first.
 [[nodiscard]] std::expected<CommandLine, Ending> ParseCommandLine(
-    std::span<const std::string> words);
+    std::span<const std::string> words, const std::string& libraries = {});
 
 }  // namespace nstance::agent

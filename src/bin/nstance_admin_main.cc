@@ -28,6 +28,7 @@
 #include "admin/reference.h"
 #include "admin/shard_commands.h"
 #include "bin/admin_storage.h"
+#include "bin/library_versions.h"
 #include "bin/open_store.h"
 #include "core/rpc_policy.h"
 #include "crypto/secret.h"
@@ -136,7 +137,8 @@ int Main(std::span<char*> arguments) {
   (void)std::signal(SIGPIPE, SIG_IGN);
   crypto::InitSecureHeap(crypto::kSmallSecureHeapBytes);
   const std::vector<std::string> words(arguments.begin() + 1, arguments.end());
-  const auto line = ParseCommandLine(words, cloud::Environment::OfProcess().variable);
+  const auto line =
+      ParseCommandLine(words, cloud::Environment::OfProcess().variable, LibraryVersions());
   if (!line) return Finish(line.error());
   return Finish(std::visit([&](const auto& family) { return RunFamily(family, line->common); },
                            line->command));

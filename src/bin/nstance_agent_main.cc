@@ -24,6 +24,7 @@
 #include "agent/agent.h"
 #include "agent/command_line.h"
 #include "agent/settings.h"
+#include "bin/library_versions.h"
 #include "crypto/secret.h"
 
 namespace nstance::agent {
@@ -106,7 +107,7 @@ int Run(const Settings& settings, const Directories& directories) {
 
 int Main(std::span<char*> arguments) {
   const std::vector<std::string> words(arguments.begin() + 1, arguments.end());
-  const auto line = ParseCommandLine(words);
+  const auto line = ParseCommandLine(words, LibraryVersions());
   if (!line) return Finish(line.error());
   std::vector<std::string> environment;
   for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {

@@ -28,6 +28,7 @@
 #include "base/metric_families.h"
 #include "bin/addresses_file.h"
 #include "bin/health_pages.h"
+#include "bin/library_versions.h"
 #include "bin/open_store.h"
 #include "bin/server_factories.h"
 #include "bin/validate_config.h"
@@ -169,7 +170,8 @@ int Run(const ServerCommandLine& line) {
                              .logger = log.For("rpc"),
                              .io_threads = line.io_threads});
   ServerFactoryParts made(loop, http, *ShardId::Parse(line.shard));
-  LoopHttpServer election(loop, {.source = {.interface = "election"}, .tls = true});
+  LoopHttpServer election(loop,
+                          {.source = {.interface = "election", .probe = &probe}, .tls = true});
   LinuxHost host({});
   std::unique_ptr<ServerProcess> server;
   HealthPages pages(loop, [&](const HttpQuestion& question, HttpReply reply) {
@@ -216,7 +218,7 @@ int Main(std::span<char*> arguments) {
   if (!words.empty() && words.front() == "local-keeper") {
     return RunLocalKeeper({words.begin() + 1, words.end()});
   }
-  const auto line = ParseServerCommandLine(words);
+  const auto line = ParseServerCommandLine(words, LibraryVersions());
   if (!line.has_value()) return Finish(line.error());
   (void)std::signal(SIGPIPE, SIG_IGN);
   if (line->validate) return Finish(ValidateConfig(*line));

@@ -251,7 +251,9 @@ TEST_F(AgentProgramTest, ExitCodesTellWhatIsWrong) {
   const auto help = RunToItsEnd({"--help"});
   EXPECT_EQ(help.exit_code, 0);
   EXPECT_THAT(help.out, HasSubstr("usage: nstance-agent"));
-  EXPECT_THAT(RunToItsEnd({"--version"}).out, StartsWith("nstance-agent "));
+  EXPECT_THAT(RunToItsEnd({"--version"}).out,
+              AllOf(StartsWith("nstance-agent "), HasSubstr("\nnghttp2 "), HasSubstr("\nOpenSSL "),
+                    HasSubstr("\nprotobuf ")));
   EXPECT_EQ(RunToItsEnd({"--frobnicate"}).exit_code, 2);
   const auto bad = RunToItsEnd({}, {"NSTANCE_KEYS_DIR=/nowhere", "NSTANCE_RECV_DIR=/nowhere"});
   EXPECT_EQ(bad.exit_code, 1);

@@ -27,6 +27,8 @@ std::int64_t EpochOf(std::string_view object) {
   return epoch;
 }
 
+constexpr int kSize = 20;
+
 class LeaderFreezeTest : public ShardTest {
  public:
   // Everything in the bucket except what every server may write: leases and probes.
@@ -64,10 +66,10 @@ class LeaderFreezeTest : public ShardTest {
 };
 
 TEST_F(LeaderFreezeTest, ALeaderFrozenForHalfAMinuteChangesNothingWhenItGoesOn) {
-  ASSERT_NO_FATAL_FAILURE(BeginWithOperator({.servers = 2, .size = 5}));
-  ASSERT_TRUE(Settles(5)) << Story();
+  ASSERT_NO_FATAL_FAILURE(BeginWithOperator({.servers = 2, .size = kSize - 4}));
+  ASSERT_TRUE(Settles(kSize - 4)) << Story();
   // Frozen in the middle of its work.
-  ASSERT_TRUE(Resize(8));
+  ASSERT_TRUE(Resize(kSize + 5));
   leader = cluster->WaitForLeader(kSoon);
   ASSERT_TRUE(leader.has_value()) << Story();
   const std::int64_t epoch = cluster->epoch();
@@ -79,12 +81,12 @@ TEST_F(LeaderFreezeTest, ALeaderFrozenForHalfAMinuteChangesNothingWhenItGoesOn) 
   ASSERT_TRUE(next.has_value()) << Story();
   ASSERT_NE(*next, *leader);
   const std::int64_t new_epoch = cluster->epoch();
-  ASSERT_TRUE(Settles(8)) << Story();
+  ASSERT_TRUE(Settles(kSize + 5)) << Story();
   // The other one's word counts, and is not what the frozen one remembers.
-  ASSERT_TRUE(Resize(3));
-  ASSERT_TRUE(Settles(3)) << Story();
-  ASSERT_TRUE(AllReady(3)) << Story();
-  const std::set<std::string> three = Registered();
+  ASSERT_TRUE(Resize(kSize));
+  ASSERT_TRUE(Settles(kSize)) << Story();
+  ASSERT_TRUE(AllReady(kSize)) << Story();
+  const std::set<std::string> twenty = Registered();
   ASSERT_TRUE(Until([&] { return cluster->loop().Now() - since >= Duration::Seconds(30); }));
 
   const std::map<std::string, std::string> truth = QuietTruth();
@@ -103,26 +105,26 @@ TEST_F(LeaderFreezeTest, ALeaderFrozenForHalfAMinuteChangesNothingWhenItGoesOn) 
     EXPECT_GT(cluster->WaitForLeader(kSoon).has_value() ? cluster->epoch() : 0, new_epoch) << key;
   }
   EXPECT_EQ(now.size(), truth.size());
-  EXPECT_EQ(Unsettled(3), "");
-  EXPECT_EQ(Registered(), three);
+  EXPECT_EQ(Unsettled(kSize), "");
+  EXPECT_EQ(Registered(), twenty);
 
   // It is a good standby again.
   ASSERT_NO_FATAL_FAILURE(KillLeader());
   const auto after = cluster->WaitForLeader(kSoon, cluster->epoch());
   ASSERT_TRUE(after.has_value()) << Story();
   EXPECT_NE(*after, *leader);
-  ASSERT_TRUE(AllReady(3)) << Story();
-  EXPECT_EQ(Registered(), three);
+  ASSERT_TRUE(AllReady(kSize)) << Story();
+  EXPECT_EQ(Registered(), twenty);
 }
 
 // I-4 with the defaults: 8 s + 1.5 x 2 s + 3 x 3 s.
 TEST_F(LeaderFreezeTest, WithTheDefaultLeaseTimesAStandbyTakesOverInTime) {
   ASSERT_NO_FATAL_FAILURE(BeginWithOperator(
       {.servers = 2,
-       .size = 5,
+       .size = kSize,
        .server_keys = {
            {.key = "leader_election", .key_position = {}, .value = json::Value::Map({})}}}));
-  ASSERT_TRUE(Settles(5)) << Story();
+  ASSERT_TRUE(Settles(kSize)) << Story();
   const std::set<std::string> before = Registered();
   const Instant killed_at = cluster->loop().Now();
   ASSERT_NO_FATAL_FAILURE(KillLeader());
@@ -132,7 +134,7 @@ TEST_F(LeaderFreezeTest, WithTheDefaultLeaseTimesAStandbyTakesOverInTime) {
   const Duration took = cluster->loop().Now() - killed_at;
   RecordProperty("takeover_ms", fmt::format("{}", took.milliseconds()));
   fmt::print("taken over after {} ms\n", took.milliseconds());
-  ASSERT_TRUE(AllReady(5)) << Story();
+  ASSERT_TRUE(AllReady(kSize)) << Story();
   EXPECT_EQ(Registered(), before);
 }
 

@@ -1,9 +1,10 @@
-// The nstance-server program as an administrator runs it: --validate and its exit codes, where the
-// health pages are, what a damaged cache and a bucket that comes late do.
+// The nstance-server program as an administrator runs it: --validate and exit codes, where the
+// health pages are, what a damaged cache and a bucket that comes late do, what is fatal.
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -25,8 +26,10 @@
 namespace nstance::test {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::MatchesRegex;
 using testing::Not;
 
 constexpr Duration kSoon = Duration::Seconds(60);
@@ -62,6 +65,7 @@ class ServerProgramTest : public testing::Test {
     return Run({"--validate", "--shard", shard, "--storage", "file", "--bucket", bucket()});
   }
 
+  // In place of one that runs; with a log of its own.
   void Start(std::vector<std::string> more = {}) {
     std::vector<std::string> argv = {NSTANCE_SERVER_PROGRAM,
                                      "--id",
@@ -78,10 +82,10 @@ class ServerProgramTest : public testing::Test {
       argv.insert(argv.end(), {"--bind", port + "=127.0.0.1:0"});
     }
     argv.insert(argv.end(), more.begin(), more.end());
+    process.reset();
+    std::filesystem::remove(folder.path() / "server.log");
     auto started = BackgroundProcess::Start(
-        {.argv = std::move(argv),
-         .environment = {std::string(ClusterConfig::kKeyVariable) + "=" + std::string(32, 'k')},
-         .directory = folder.path().string()},
+        {.argv = std::move(argv), .environment = environment, .directory = folder.path().string()},
         (folder.path() / "server.log").string());
     ASSERT_TRUE(started.has_value()) << started.error().ToString();
     process = std::move(started).value();
@@ -97,8 +101,30 @@ class ServerProgramTest : public testing::Test {
         {.key = "bind", .key_position = {}, .value = json::Value::Map(std::move(bind))}};
   }
 
+  static std::string KeyOf(std::size_t bytes) {
+    return std::string(ClusterConfig::kKeyVariable) + "=" + std::string(bytes, 'k');
+  }
+  // By itself, and how.
+  std::optional<int> ExitCode(Duration limit = kSoon) {
+    if (!RunUntil(loop, [&] { return !process->Running(); }, limit)) return std::nullopt;
+    return process->exit_code();
+  }
+  bool UntilLogged(const std::string& words) {
+    return RunUntil(loop, [&] { return process->OutputTail().contains(words); }, kSoon);
+  }
+  // A cluster below that prefix of the bucket, made by a server that is stopped again.
+  void MakeCluster(const std::string& prefix) {
+    Write("bucket/" + prefix + "/config/" + config.shard + ".jsonc", config.ToText());
+    const std::string health = fmt::format("127.0.0.1:{}", FreePort());
+    Start({"--bind", "health=" + health, "--prefix", prefix});
+    ASSERT_TRUE(UntilStatus(health, "/leader/health", 200)) << process->OutputTail();
+    process->Signal(SIGTERM);
+    ASSERT_EQ(ExitCode(), 0) << process->OutputTail();
+  }
+
   TempDir folder;
   ClusterConfig config;
+  std::vector<std::string> environment = {KeyOf(32)};
   RealLoop loop;
   std::unique_ptr<BackgroundProcess> process;
 };
@@ -154,6 +180,16 @@ TEST_F(ServerProgramTest, WhatIsNotBuiltIsAWarning) {
   EXPECT_THAT(result.out, HasSubstr("warning: groups.default.warm.pool: not yet active"));
 }
 
+// --- --version -----------------------------------------------------------------------------------
+
+TEST_F(ServerProgramTest, TheVersionsOfWhatReadsInputAreTold) {
+  const ProcessOutput told = Run({"--version"});
+  EXPECT_EQ(told.exit_code, 0);
+  EXPECT_THAT(told.out,
+              MatchesRegex("nstance-server [0-9.]+\nnghttp2 [0-9]+\\.[0-9]+\\.[0-9]+\n"
+                           "OpenSSL 3\\.[0-9]+\\.[0-9]+\nprotobuf [0-9]+\\.[0-9]+\\.[0-9]+\n"));
+}
+
 // --- Running -------------------------------------------------------------------------------------
 
 TEST_F(ServerProgramTest, TheHealthPagesFollowTheConfiguration) {
@@ -197,12 +233,70 @@ TEST_F(ServerProgramTest, ABucketMayComeLateAndTheCacheMayBeRubbish) {
   EXPECT_FALSE(std::filesystem::exists(bucket() + "/ca.crt"));
   EXPECT_THAT(HttpGet(health, "/metrics").body, HasSubstr("\nnstance_takeover_seconds_count 1\n"));
   process->Signal(SIGTERM);
-  ASSERT_TRUE(RunUntil(loop, [&] { return !process->Running(); }, kSoon));
-  EXPECT_EQ(process->exit_code(), 0);
+  EXPECT_EQ(ExitCode(), 0);
   std::ifstream file(cache() + "/db/nstance.db", std::ios::binary);
   std::string head(15, ' ');
   file.read(head.data(), 15);
   EXPECT_EQ(head, "SQLite format 3");
+}
+
+// --- What is fatal -------------------------------------------------------------------------------
+
+TEST_F(ServerProgramTest, AnEncryptionKeyThatIsMissingOrMalformedIsOne) {
+  Store(config.ToText());
+  for (const auto& given :
+       std::vector<std::vector<std::string>>{{}, {KeyOf(0)}, {KeyOf(31)}, {KeyOf(33)}}) {
+    SCOPED_TRACE(testing::PrintToString(given));
+    environment = given;
+    Start({"--bind", "health=127.0.0.1:0"});
+    EXPECT_EQ(ExitCode(), 1);
+    EXPECT_THAT(process->OutputTail(),
+                AllOf(HasSubstr(R"("fatal")"), HasSubstr(ClusterConfig::kKeyVariable),
+                      Not(HasSubstr("kkkk"))));
+    EXPECT_FALSE(std::filesystem::exists(bucket() + "/ca.crt"));
+  }
+}
+
+TEST_F(ServerProgramTest, AHealthPortThatIsTakenIsOne) {
+  Store(config.ToText());
+  const Result<TcpSocket> other = TcpSocket::Listen(0);
+  ASSERT_TRUE(other.has_value());
+  Start({"--bind", fmt::format("health=127.0.0.1:{}", other->port())});
+  EXPECT_EQ(ExitCode(), 1);
+  EXPECT_THAT(process->OutputTail(), HasSubstr("health listener"));
+}
+
+TEST_F(ServerProgramTest, ACaWhoseKeyIsAnothersOrIsMissingIsOne) {
+  ASSERT_NO_FATAL_FAILURE(MakeCluster("one"));
+  ASSERT_NO_FATAL_FAILURE(MakeCluster("two"));
+  const std::filesystem::path one = bucket() + "/one";
+  std::filesystem::copy_file(bucket() + "/two/ca.crt", one / "ca.crt",
+                             std::filesystem::copy_options::overwrite_existing);
+  Start({"--bind", "health=127.0.0.1:0", "--prefix", "one"});
+  EXPECT_EQ(ExitCode(), 1);
+  EXPECT_THAT(process->OutputTail(), HasSubstr("ca.key does not belong to ca.crt"));
+  ASSERT_GT(std::filesystem::remove_all(one / "secret"), 0U);
+  Start({"--bind", "health=127.0.0.1:0", "--prefix", "one"});
+  EXPECT_EQ(ExitCode(), 1);
+  EXPECT_THAT(process->OutputTail(), HasSubstr("ca.crt exists but ca.key is missing"));
+  EXPECT_FALSE(std::filesystem::exists(one / "secret")) << "no key is made for it";
+}
+
+TEST_F(ServerProgramTest, ASignalCutsTheDelayOfAFatalEndShort) {
+  const auto delay = [](std::string key) {
+    return json::Member{
+        .key = std::move(key), .key_position = {}, .value = json::Value::String("10m")};
+  };
+  config.server = {{.key = "error_exit_jitter",
+                    .key_position = {},
+                    .value = json::Value::Map({delay("min_delay"), delay("max_delay")})}};
+  Store(config.ToText());
+  environment.clear();
+  Start({"--bind", "health=127.0.0.1:0"});
+  ASSERT_TRUE(UntilLogged(R"("fatal")")) << process->OutputTail();
+  EXPECT_TRUE(process->Running());
+  process->Signal(SIGTERM);
+  EXPECT_EQ(ExitCode(), 1) << "it ends for its error, only sooner";
 }
 
 // --- The election listener -----------------------------------------------------------------------

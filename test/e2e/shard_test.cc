@@ -4,6 +4,7 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <filesystem>
 #include <iterator>
 #include <set>
@@ -20,6 +21,8 @@ namespace {
 using testing::Contains;
 using testing::IsSubsetOf;
 using testing::Not;
+
+constexpr int kSize = 20;
 
 TEST_F(ShardTest, AGroupOfTwentyComesUpAndScalesToThirtyAndToFive) {
   ASSERT_NO_FATAL_FAILURE(BeginWithOperator({.servers = 2, .size = 20}));
@@ -42,21 +45,21 @@ TEST_F(ShardTest, AGroupOfTwentyComesUpAndScalesToThirtyAndToFive) {
 }
 
 TEST_F(ShardTest, AnInstanceWhoseProcessesAreKilledIsReplaced) {
-  ASSERT_NO_FATAL_FAILURE(Begin({.servers = 1, .size = 5}));
-  ASSERT_TRUE(Settles(5)) << Story();
+  ASSERT_NO_FATAL_FAILURE(Begin({.servers = 2, .size = kSize}));
+  ASSERT_TRUE(Settles(kSize)) << Story();
   const std::size_t known = Records().size();
   const std::string victim = *Registered().begin();
   KillTree(victim);
   ASSERT_TRUE(Until([&] { return RecordOf(victim)->phase == InstancePhase::kGone; })) << Story();
-  ASSERT_TRUE(Settles(5)) << Story();
+  ASSERT_TRUE(Settles(kSize)) << Story();
   EXPECT_EQ(Records().size(), known + 1) << "one replacement, for one that died";
   EXPECT_FALSE(RecordOf(victim)->drain.has_value()) << "nothing was left to drain";
 }
 
 TEST_F(ShardTest, AnAgentThatIsFrozenMissesReportsAndIsDrainedAndReplaced) {
-  ASSERT_NO_FATAL_FAILURE(BeginWithOperator({.servers = 1, .size = 5}));
-  ASSERT_TRUE(Settles(5)) << Story();
-  ASSERT_TRUE(AllReady(5)) << Story();
+  ASSERT_NO_FATAL_FAILURE(BeginWithOperator({.servers = 2, .size = kSize}));
+  ASSERT_TRUE(Settles(kSize)) << Story();
+  ASSERT_TRUE(AllReady(kSize)) << Story();
   const std::size_t known = Records().size();
   const std::string victim = *Registered().begin();
   ASSERT_EQ(::kill(Agents().at(victim), SIGSTOP), 0);
@@ -67,62 +70,81 @@ TEST_F(ShardTest, AnAgentThatIsFrozenMissesReportsAndIsDrainedAndReplaced) {
   EXPECT_EQ(drain->reason, "unhealthy");
   EXPECT_EQ(drain->length, Duration::Seconds(5));
   ASSERT_TRUE(Until([&] { return RecordOf(victim)->phase == InstancePhase::kGone; })) << Story();
-  ASSERT_TRUE(Settles(5)) << Story();
+  ASSERT_TRUE(Settles(kSize)) << Story();
   EXPECT_EQ(Records().size(), known + 1);
   EXPECT_THAT(Registered(), Not(Contains(victim)));
 }
 
 TEST_F(ShardTest, AStandbyTakesOverAndReplacesNobody) {
-  ASSERT_NO_FATAL_FAILURE(BeginWithOperator({.servers = 2, .size = 5}));
-  ASSERT_TRUE(Settles(5)) << Story();
+  ASSERT_NO_FATAL_FAILURE(BeginWithOperator({.servers = 2, .size = kSize}));
+  ASSERT_TRUE(Settles(kSize)) << Story();
   const std::set<std::string> before = Registered();
   const std::size_t known = Records().size();
   ASSERT_NO_FATAL_FAILURE(KillLeader());
   const auto next = cluster->WaitForLeader(kSoon, cluster->epoch());
   ASSERT_TRUE(next.has_value()) << Story();
   EXPECT_NE(*next, *leader);
-  ASSERT_TRUE(AllReady(5)) << Story();
+  ASSERT_TRUE(AllReady(kSize)) << Story();
   EXPECT_EQ(Registered(), before);
   // It goes on healing, and only that.
   const std::string victim = *before.begin();
   KillTree(victim);
   ASSERT_TRUE(Until([&] { return RecordOf(victim)->phase == InstancePhase::kGone; })) << Story();
-  ASSERT_TRUE(Settles(5)) << Story();
+  ASSERT_TRUE(Settles(kSize)) << Story();
   EXPECT_EQ(Records().size(), known + 1);
 }
 
+// Somebody stands by each time, so that each of the two is ended, and leads again afterwards.
 TEST_F(ShardTest, ASignalEndsTheServerAndANewOneFindsEverybody) {
-  ASSERT_NO_FATAL_FAILURE(BeginWithOperator({.servers = 1, .size = 5}));
-  ASSERT_TRUE(Settles(5)) << Story();
+  ASSERT_NO_FATAL_FAILURE(BeginWithOperator({.servers = 2, .size = kSize}));
+  ASSERT_TRUE(Settles(kSize)) << Story();
   const std::set<std::string> before = Registered();
+  const std::size_t known = Records().size();
   const std::map<std::string, pid_t> agents = Agents();
-  EXPECT_EQ(cluster->server(0).Terminate(cluster->loop(), Duration::Seconds(30)), 0);
-  EXPECT_EQ(Agents(), agents) << "instances outlive servers";
-  ASSERT_TRUE(cluster->server(0).Start().has_value());
-  ASSERT_TRUE(cluster->WaitForLeader(kSoon, cluster->epoch()).has_value()) << Story();
-  ASSERT_TRUE(AllReady(5)) << Story();
-  ASSERT_TRUE(Settles(5)) << Story();
-  EXPECT_EQ(Registered(), before);
-  EXPECT_EQ(Agents(), agents);
-}
-
-TEST_F(ShardTest, AServerWhoseCacheIsDeletedComesBackToTheSameState) {
-  ASSERT_NO_FATAL_FAILURE(BeginWithOperator({.servers = 1, .size = 5}));
-  ASSERT_TRUE(Resize(6));
-  ASSERT_TRUE(Settles(6)) << Story();
-  const std::set<std::string> before = Registered();
-  const std::map<std::string, pid_t> agents = Agents();
-  const std::filesystem::path cache = cluster->server(0).options().folder + "/cache";
-  for (const char* what : {"db", ""}) {
-    SCOPED_TRACE(what);
-    cluster->server(0).Kill();
-    std::filesystem::remove_all(cache / what);
-    ASSERT_TRUE(cluster->server(0).Start().has_value());
-    ASSERT_TRUE(cluster->WaitForLeader(kSoon, cluster->epoch()).has_value()) << Story();
-    ASSERT_TRUE(AllReady(6)) << Story();
-    ASSERT_TRUE(Settles(6)) << Story();
+  for (int round = 0; round < 3; ++round) {
+    SCOPED_TRACE(round);
+    leader = cluster->WaitForLeader(kSoon);
+    ASSERT_TRUE(leader.has_value()) << Story();
+    ServerProcess& ended = cluster->server(*leader);
+    EXPECT_EQ(ended.Terminate(cluster->loop(), Duration::Seconds(30)), 0);
+    EXPECT_EQ(Agents(), agents) << "instances outlive servers";
+    const auto next = cluster->WaitForLeader(kSoon, cluster->epoch());
+    ASSERT_TRUE(next.has_value()) << Story();
+    EXPECT_NE(*next, *leader);
+    ASSERT_TRUE(ended.Start().has_value());
+    ASSERT_TRUE(ended.WaitUntilReady(cluster->loop(), kSoon)) << Story();
+    ASSERT_TRUE(AllReady(kSize)) << Story();
+    ASSERT_TRUE(Settles(kSize)) << Story();
     EXPECT_EQ(Registered(), before);
     EXPECT_EQ(Agents(), agents);
+    EXPECT_EQ(Records().size(), known);
+  }
+}
+
+TEST_F(ShardTest, ServersWhoseCachesAreDeletedComeBackToTheSameState) {
+  ASSERT_NO_FATAL_FAILURE(BeginWithOperator({.servers = 2, .size = kSize - 1}));
+  ASSERT_TRUE(Resize(kSize));
+  ASSERT_TRUE(Settles(kSize)) << Story();
+  const std::set<std::string> before = Registered();
+  const std::size_t known = Records().size();
+  const std::map<std::string, pid_t> agents = Agents();
+  for (const char* what : {"db", ""}) {
+    SCOPED_TRACE(what);
+    ASSERT_NO_FATAL_FAILURE(KillLeader());
+    std::uintmax_t removed = 0;
+    for (std::size_t i = 0; i < cluster->servers(); ++i) {
+      cluster->server(i).Kill();
+      const std::filesystem::path cache = cluster->server(i).options().folder + "/cache";
+      removed += std::filesystem::remove_all(cache / what);
+    }
+    EXPECT_GT(removed, 0U);
+    ASSERT_TRUE(cluster->Start().has_value());
+    ASSERT_TRUE(cluster->WaitForLeader(kSoon, cluster->epoch()).has_value()) << Story();
+    ASSERT_TRUE(AllReady(kSize)) << Story();
+    ASSERT_TRUE(Settles(kSize)) << Story();
+    EXPECT_EQ(Registered(), before);
+    EXPECT_EQ(Agents(), agents);
+    EXPECT_EQ(Records().size(), known);
   }
 }
 

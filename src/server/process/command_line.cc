@@ -101,7 +101,8 @@ Status SetAddress(config::Advertise& addresses, std::string_view word) {
 
 class Parser {
  public:
-  explicit Parser(std::span<const std::string> words) : words_(words) {}
+  Parser(std::span<const std::string> words, const std::string& libraries)
+      : words_(words), libraries_(libraries) {}
 
   std::expected<ServerCommandLine, ServerEnding> Parse() {
     while (at_ < words_.size()) {
@@ -110,7 +111,8 @@ class Parser {
         return std::unexpected(ServerEnding{.out = std::string(kHelp)});
       }
       if (word == "--version") {
-        return std::unexpected(ServerEnding{.out = fmt::format("nstance-server {}\n", Version())});
+        return std::unexpected(
+            ServerEnding{.out = fmt::format("nstance-server {}\n{}", Version(), libraries_)});
       }
       if (const Status taken = Take(word); !taken.has_value()) {
         return std::unexpected(Wrong(taken.error().message));
@@ -225,6 +227,7 @@ class Parser {
   }
 
   std::span<const std::string> words_;
+  const std::string& libraries_;
   std::size_t at_ = 0;
   ServerCommandLine line_;
 };
@@ -232,8 +235,8 @@ class Parser {
 }  // namespace
 
 std::expected<ServerCommandLine, ServerEnding> ParseServerCommandLine(
-    std::span<const std::string> words) {
-  return Parser(words).Parse();
+    std::span<const std::string> words, const std::string& libraries) {
+  return Parser(words, libraries).Parse();
 }
 
 }  // namespace nstance

@@ -46,7 +46,8 @@ struct ServerEnding {
 };
 
 // `words` without the program's own name. --help and --version end with 0, what is wrong with 2.
+// `libraries`: the lines of --version after its first.
 [[nodiscard]] std::expected<ServerCommandLine, ServerEnding> ParseServerCommandLine(
-    std::span<const std::string> words);
+    std::span<const std::string> words, const std::string& libraries = {});
 
 }  // namespace nstance

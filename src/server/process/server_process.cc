@@ -668,6 +668,7 @@ void ServerProcess::Fatal(int exit_code, const std::string& why) {
   deps_.log.Error("fatal", {{"reason", why}, {"exit_code", exit_code}});
   waits_ = why;
   step_ = Step::kStopping;
+  exit_code_ = exit_code;
   const config::ErrorExitJitter delays = started_with_ == nullptr
                                              ? config::ErrorExitJitter{}
                                              : started_with_->config.server.error_exit_jitter;
@@ -694,8 +695,7 @@ void ServerProcess::ReleaseLeases(Duration limit, Task done) {
 
 void ServerProcess::Stop() {
   if (step_ == Step::kEnded) return;
-  if (step_ == Step::kStopping)
-    return Finish(kExitStopped);  // A second signal, or after a fatal one.
+  if (step_ == Step::kStopping) return Finish(exit_code_);  // A second signal, or a fatal error.
   step_ = Step::kStopping;
   waits_ = "stopping";
   ReleaseLeases(kReleasedWithin, [this] { FlushThenFinish(kExitStopped); });

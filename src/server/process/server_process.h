@@ -124,7 +124,8 @@ class ServerProcess final {
   ~ServerProcess();
 
   void Start();
-  // Steps down, releases the leases, then `ended`. A second call ends at once.
+  // Steps down, releases the leases, then `ended`. A second call ends at once, and so does one while
+  // a fatal error waits for its delay: with the code of that error.
   void Stop();
 
   // The present leadership; null: there is none.
@@ -211,7 +212,8 @@ class ServerProcess final {
                                            : *named_cluster_store_;
   }
   Step step_ = Step::kConfiguration;
-  std::string waits_;  // Why the present step is not done, for `/readyz`.
+  int exit_code_ = kExitStopped;  // Of the end that is under way.
+  std::string waits_;             // Why the present step is not done, for `/readyz`.
   ConfigRef started_with_;
   config::Addresses advertised_;  // Port 0 of an RPC listener: it is not bound yet.
 

@@ -71,6 +71,8 @@ class Checker {
       if (IsDestructive(action)) CheckEvidence(action, instance);
     }
     CheckCounts();
+    CheckReplacements();
+    CheckApart();
     CheckRotation();
     CheckBrake();
     return wrong_;
@@ -180,6 +182,58 @@ class Checker {
     const int ready = Ready(before_, world_.now());
     if (quiet && !others && Ready(after_, world_.now()) < std::min(size, ready)) {
       Wrong("guarantee 2: ready instances fall");
+    }
+  }
+
+  // Guarantee 3 where I-22 does not ask for it. After a spot notice: all that can be made is made
+  // in the same plan. Before forced expiry: what stands in is provisioned, unless none can be made.
+  void CheckReplacements() {
+    int creations = 0;
+    int leaving = 0;
+    bool spot = false;
+    bool forced = false;
+    bool failed = before_.creation.backoff.active();
+    for (const Action& action : plan_.actions) {
+      if (action.kind == ActionKind::kCreate) ++creations;
+      if (action.failure) failed = true;
+      if (!IsDestructive(action) || !IsCounted(Find(before_, *action.instance))) continue;
+      ++leaving;
+      if (action.reason == Reason::kSpotTerminating) spot = true;
+      if (action.reason == Reason::kForcedExpiry) forced = true;
+    }
+    const bool no_subnet = std::ranges::all_of(before_.subnets, &SubnetView::full);
+    const bool more = creations < before_.creation.places && !no_subnet && !failed;
+    if (spot && more && Counted(after_) < before_.spec.size) {
+      Wrong("guarantee 3: a spot notice without its replacement");
+    }
+    const auto provisioned = std::ranges::count_if(after_.instances, [](const InstanceView& one) {
+      return IsCounted(one) && one.phase >= InstancePhase::kProvisioned;
+    });
+    const bool none = no_subnet || before_.creation.backoff.failures() >= 3;
+    // Others that leave with it do so for their own reasons, and may come after it.
+    if (forced && leaving == 1 && !none && provisioned < before_.spec.size) {
+      Wrong("guarantee 3: forced expiry before its replacement is provisioned");
+    }
+  }
+
+  // Guarantee 6: without those that stand apart everything else is planned and counted alike. They
+  // share the brake, which is left out here.
+  void CheckApart() {
+    const auto apart = [](const InstanceView& one) { return one.care != Care::kManaged; };
+    if (std::ranges::none_of(before_.instances, apart)) return;
+    GroupView whole = before_;
+    whole.brake = FreeBrake();
+    GroupView managed = whole;
+    std::erase_if(managed.instances, apart);
+    Plan plan = PlanGroup(whole, world_.now());
+    const Plan alone = PlanGroup(managed, world_.now());
+    std::erase_if(plan.actions, [&](const Action& action) {
+      return action.instance && apart(Find(before_, *action.instance));
+    });
+    if (plan.counts != alone.counts) Wrong("guarantee 6: counts change");
+    if (plan.actions != alone.actions) {
+      Wrong(fmt::format("guarantee 6: [{}] without those apart [{}]", fmt::join(Short(plan), ", "),
+                        fmt::join(Short(alone), ", ")));
     }
   }
 

@@ -168,13 +168,37 @@ class ServerProcessTest : public testing::Test {
 // --- Configuration -------------------------------------------------------------------------------
 
 TEST_F(ServerProcessTest, WhatIsConfiguredAndNotBuiltIsToldOncePerPlaceAtStartAndAtReload) {
-  Lead({.whole = R"(, "images": {"base": {"provider": "local", "fallback": "img"}})",
-        .group = R"(, "pool": {}, "load_balancers": [])",
-        .from = R"(, "files": {"a.txt": {"kind": "string", "template": "x"}})"});
-  EXPECT_EQ(node->sink.Count("groups.default.workers.pool: not yet active"), 1U);
-  EXPECT_EQ(node->sink.Count("templates.t.files: not yet active"), 1U);
+  ConfigParts parts = {.whole = R"(, "images": {"base": {"provider": "local", "fallback": "img"}})",
+                       .group = R"(, "pool": {}, "load_balancers": [])",
+                       .from = R"(, "files": {"a.txt": {"kind": "string", "template": "x"}})"};
+  Lead(parts);
+  const std::string pool = "groups.default.workers.pool: not yet active";
+  const std::string files = "templates.t.files: not yet active";
+  EXPECT_EQ(node->sink.Count(pool), 1U);
+  EXPECT_EQ(node->sink.Count(files), 1U);
   EXPECT_EQ(node->sink.Count("not yet active"), 2U);
   EXPECT_EQ(node->configured, 1);
+
+  KeyReader reader(world);
+  const Question refresh = {.address = node->addresses.at(RpcPort::kOperator),
+                            .tls = reader.Operator(DefaultTenant()),
+                            .path = api::kRefreshConfig.path};
+  EXPECT_EQ(Ask(world, refresh, RpcMessage::Of(api::Empty{})), Status());
+  EXPECT_EQ(node->sink.Count("not yet active"), 2U) << "nothing is new";
+  EXPECT_EQ(node->configured, 1);
+  parts.size = 1;
+  world.Configure(parts);
+  EXPECT_EQ(Ask(world, refresh, RpcMessage::Of(api::Empty{})), Status());
+  EXPECT_EQ(node->sink.Count(pool), 2U);
+  EXPECT_EQ(node->sink.Count(files), 2U);
+  EXPECT_EQ(node->sink.Count("not yet active"), 4U);
+  EXPECT_EQ(node->configured, 2);
+  parts.group.clear();
+  world.Configure(parts);
+  EXPECT_EQ(Ask(world, refresh, RpcMessage::Of(api::Empty{})), Status());
+  EXPECT_EQ(node->sink.Count(pool), 2U) << "it is asked for no more";
+  EXPECT_EQ(node->sink.Count(files), 3U);
+  EXPECT_EQ(node->configured, 3);
 }
 
 TEST_F(ServerProcessTest, NothingIsToldOfAConfigurationThatIsWhollyInForce) {
@@ -321,6 +345,29 @@ TEST_F(ServerProcessTest, I44_WithProviderStoreAndDiskAllSilentAStopStillEndsWit
   node->process.Stop();
   ASSERT_TRUE(world.Until([&] { return node->exit_code.has_value(); }, kLongestStop));
   EXPECT_EQ(*node->exit_code, 0);
+}
+
+TEST_F(ServerProcessTest, ASecondSignalEndsAtOnce) {
+  Lead(WithLeaderNetwork());
+  node->provider->link().requests_lost = true;
+  node->process.Stop();
+  world.For(Duration::Seconds(1));
+  ASSERT_FALSE(node->exit_code.has_value()) << "the leader's address is not given back yet";
+  node->process.Stop();
+  ASSERT_TRUE(world.Until([&] { return node->exit_code.has_value(); }, Duration::Milliseconds(1)));
+  EXPECT_EQ(*node->exit_code, 0);
+  world.For(kLongestStop);  // What was under way holds the leadership until its end.
+}
+
+TEST_F(ServerProcessTest, ASignalCutsTheDelayOfAFatalErrorShortAndKeepsItsCode) {
+  world.Configure({.server = R"(, "error_exit_jitter": {"min_delay": "60s", "max_delay": "60s"})"});
+  node = std::make_unique<ServerNode>(
+      world, "s1", NodeOptions{.no_provider = InvalidArgument("there is no such provider")});
+  ASSERT_TRUE(world.Until([&] { return LeaseOf(world, "cluster").released; }));
+  ASSERT_FALSE(node->exit_code.has_value());
+  node->process.Stop();
+  ASSERT_TRUE(world.Until([&] { return node->exit_code.has_value(); }, Duration::Milliseconds(1)));
+  EXPECT_EQ(*node->exit_code, ServerProcess::kExitFatal);
 }
 
 // --- How long effects may take -------------------------------------------------------------------
