@@ -1,5 +1,6 @@
 // A cluster from one command: nstance-admin makes it, a server starts with the printed command, an
 // operator registered by nstance-admin is let in, and the instances that were asked for come up.
+#include <signal.h>
 #include <sys/stat.h>
 
 #include <filesystem>
@@ -127,6 +128,19 @@ class AdminClusterTest : public testing::Test {
     return started ? *std::move(started) : nullptr;
   }
 
+  // As a service manager does. False: it did not end in time.
+  bool Stop(std::unique_ptr<BackgroundProcess>& server) {
+    server->Signal(SIGTERM);
+    const bool ended = RunUntil(loop, [&] { return !server->Running(); }, kSoon);
+    server.reset();
+    return ended;
+  }
+  // Until the server `number` has logged it.
+  bool Logs(std::size_t number, const std::string& text) {
+    const std::string log = (dir.path() / ("server-" + std::to_string(number) + ".log")).string();
+    return RunUntil(loop, [&] { return ReadFile(log).contains(text); }, kSoon);
+  }
+
   TempDir dir;
   RealLoop loop;
   std::string bucket;
@@ -179,6 +193,64 @@ TEST_F(AdminClusterTest, FromOneCommandToRunningInstances) {
         return !groups && groups.error().code == Code::kUnauthenticated;
       },
       kSoon));
+}
+
+// docs/operations.md, "Backup and restore": a journal older than the records, then none at all, and
+// the repair. No instance is lost or replaced on the way.
+TEST_F(AdminClusterTest, AfterARestoreTheJournalIsResetAndTheShardGoesOn) {
+  const InstanceGuard guard(loop, bucket + ".instances");
+  const ProcessOutput init = Admin({"cluster", "init", "--json", "--group", "web=1"});
+  ASSERT_EQ(init.exit_code, 0) << Shown(init);
+  const auto told = json::Parse(init.out);
+  ASSERT_TRUE(told) << init.out;
+  ASSERT_EQ(Admin({"cluster", "register-operator"}).exit_code, 0);
+  Identity identity(loop, (dir.path() / "temp/cli-operator-identity").string());
+  const std::string address = *told->Find("operator_addr")->if_string();
+  std::vector<std::string> members;
+  const auto ready = [&](int size) {
+    const auto whole = [&] {
+      const auto groups = identity.Groups(address);
+      if (!groups || groups->groups.size() != 1 || groups->groups[0].ready != size) return false;
+      members = groups->groups[0].instance_ids;
+      return true;
+    };
+    return RunUntil(loop, whole, kSoon);
+  };
+
+  // The backup is of the first leader; the third one writes a record.
+  auto server = Start(*told, 0);
+  ASSERT_TRUE(ready(1)) << server->OutputTail();
+  const std::string journal = bucket + "/journal/local-a.json";
+  const std::string backup = ReadFile(journal);
+  for (int more = 0; more < 2; ++more) {
+    ASSERT_TRUE(Stop(server));
+    server = Start(*told, 0);
+    ASSERT_TRUE(ready(1)) << server->OutputTail();
+  }
+  const ProcessOutput scaled =
+      Admin({"group", "scale", "web", "2", "--servers", "local-a=" + address});
+  ASSERT_EQ(scaled.exit_code, 0) << Shown(scaled);
+  ASSERT_TRUE(ready(2)) << server->OutputTail();
+  const std::vector<std::string> before = members;
+  ASSERT_TRUE(Stop(server));
+
+  std::ofstream(journal, std::ios::binary) << backup;
+  server = Start(*told, 0);
+  EXPECT_TRUE(Logs(0, "the groups object carries epoch 3")) << server->OutputTail();
+  ASSERT_TRUE(Stop(server));
+
+  fs::remove(journal);
+  server = Start(*told, 0);
+  EXPECT_TRUE(Logs(0, "the journal is missing although instance records carry an epoch"))
+      << server->OutputTail();
+  EXPECT_FALSE(fs::exists(journal));
+  ASSERT_TRUE(Stop(server));
+
+  const ProcessOutput reset = Admin({"store", "reset-journal", "--shard", "local-a", "--yes"});
+  ASSERT_EQ(reset.exit_code, 0) << Shown(reset);
+  server = Start(*told, 0);
+  ASSERT_TRUE(ready(2)) << server->OutputTail();
+  EXPECT_EQ(members, before);
 }
 
 TEST_F(AdminClusterTest, TheStoreOfAClusterIsLookedAtAndKeptInOrder) {
