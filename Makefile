@@ -24,7 +24,7 @@ test: build/dev/build.ninja build/tsan/build.ninja build/sim/build.ninja build/f
 	cmake --build --preset dev -j $(JOBS)
 	cmake --build --preset tsan -j $(JOBS) --target tsan_tests
 	cmake --build --preset sim -j $(JOBS) --target sim_tests
-	cmake --build --preset release -j $(JOBS) --target programs hardening_sample
+	cmake --build --preset release -j $(JOBS) --target programs hardening_sample bench_programs
 	cmake -DNSTANCE_FUZZ_SECONDS=$(FUZZ_SECONDS) build/fuzz > /dev/null
 	cmake --build --preset fuzz -j $(JOBS) --target fuzzers
 	@tools/run_tests --jobs $(JOBS) build/dev build/tsan:tsan build/sim:sim build/release:release build/fuzz:fuzz

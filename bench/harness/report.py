@@ -34,6 +34,24 @@ def usable(rows, keep_void=False):
     return [row for row in rows if not row["warm_up"] and (keep_void or not row["void"]) and not row.get("failed")]
 
 
+# What machine_probe tells, and how it is said.
+PROBE = {
+    "ed25519_signatures_per_s": "{:,} Ed25519 signatures per s",
+    "ed25519_verifications_per_s": "{:,} verifications per s",
+    "tls_handshakes_per_s": "{:,} mutual TLS 1.3 handshakes per s (both ends on one core)",
+    "aes_gcm_bytes_per_s": "{:,} bytes of AES-256-GCM per s",
+    "sqlite_rows_per_s": "{:,} rows per s into SQLite (WAL, batches of 500)",
+    "descriptors": "{:,} descriptors",
+    "ports_per_address": "{:,} ports per source address",
+}
+
+
+def probe_line(found):
+    """The bounds of the machine in one line."""
+    told = ", ".join(text.format(found[name]) for name, text in PROBE.items() if name in found)
+    return f"Machine at best: {told or 'not known, machine_probe is not built'}."
+
+
 # A ratio is claimed from so many pairs at least (rule M2).
 CLAIM_PAIRS = 10
 
@@ -70,6 +88,7 @@ def table(rows, ours="ours", keep_void=False):
     if rows:
         facts = rows[-1].get("machine", {})
         out.append("Machine: " + ", ".join(f"{name} {value}" for name, value in facts.items() if value) + ".")
+        out.append(probe_line(rows[-1].get("machine_probe", {})))
     out.append(f"Runs: {len(rows)}, warm-ups {sum(row['warm_up'] for row in rows)}, void {sum(dropped.values())}"
                + "".join(f"; {count} x {reason[:120]}" for reason, count in dropped.most_common()) + ".")
     out += [f"{bench_id}: {count} of {CLAIM_PAIRS} pairs: nothing may be claimed (M2)."

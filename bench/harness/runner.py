@@ -1,5 +1,6 @@
 """Runs sides alternately and writes one JSON line per run (rules M1, M2, M6, M12)."""
 
+import functools
 import json
 import pathlib
 import platform
@@ -37,6 +38,14 @@ def machine_facts():
             "go": tell("go", "version"), "commit": tell("git", "-C", str(ROOT), "rev-parse", "--short=12", "HEAD")}
 
 
+@functools.cache
+def machine_probe(program=ROOT / "build/release/load-bin/machine_probe"):
+    """What the machine can do at best (load.md 2); empty where the probe is not built. Measured once per process."""
+    if not program.exists():
+        return {}
+    return json.loads(subprocess.run([program], stdout=subprocess.PIPE, text=True, check=True).stdout)
+
+
 class Window:
     """A measured window: CPU of the server, of the generator, and the machine around them."""
 
@@ -69,7 +78,7 @@ class Runner:
         self.output, self.parameters, self.warm_up = output, parameters, warm_up
 
     def run(self, scenario):
-        facts = machine_facts()
+        facts, probe = machine_facts(), machine_probe()
         rows = []
         for pair, side in abba(list(self.sides), self.pairs, self.warm_up):
             began = time.time()
@@ -78,7 +87,7 @@ class Runner:
             except (RuntimeError, OSError) as error:
                 row = {"failed": str(error)}
             line = {"id": self.bench_id, "side": side, "pair": pair, "warm_up": pair < 0, "seed": pair + 2,
-                    "at": int(began), "parameters": self.parameters, **row, "machine": facts}
+                    "at": int(began), "parameters": self.parameters, **row, "machine": facts, "machine_probe": probe}
             line["void"] = measure.void_reason(line)
             self.output.write(json.dumps(line) + "\n")
             self.output.flush()

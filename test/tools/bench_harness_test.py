@@ -126,6 +126,14 @@ class Runner(unittest.TestCase):
         row = {"id": "LT0", "side": "ours", "warm_up": False, "void": "", "wall_s": 1.0, "machine": facts}
         self.assertIn(f", nghttp2 {facts['nghttp2']}, OpenSSL {facts['OpenSSL']}, ", report.table([row]))
 
+    def test_the_bounds_of_the_machine_are_printed_with_every_report(self):
+        row = {"id": "LT0", "side": "ours", "warm_up": False, "void": "", "wall_s": 1.0,
+               "machine_probe": {"tls_handshakes_per_s": 1234, "descriptors": 20000}}
+        self.assertIn("\nMachine at best: 1,234 mutual TLS 1.3 handshakes per s (both ends on one core), "
+                      "20,000 descriptors.\n", report.table([row]))
+        self.assertIn("machine_probe is not built", report.table([{**row, "machine_probe": {}}]))
+        self.assertEqual(runner.machine_probe(pathlib.Path("/nowhere/machine_probe")), {})
+
 
 class Targets(unittest.TestCase):
 
