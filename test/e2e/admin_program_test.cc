@@ -66,9 +66,8 @@ TEST_F(AdminProgramTest, ExitCodesTellBadLinesFromErrors) {
   EXPECT_EQ(Admin({}).exit_code, 2);
   EXPECT_EQ(Admin({"--help"}).exit_code, 0);
   EXPECT_EQ(Admin({"config", "frobnicate"}).exit_code, 2);
-  EXPECT_THAT(Admin({"--version"}).out,
-              AllOf(StartsWith("nstance-admin "), HasSubstr("\nnghttp2 "), HasSubstr("\nOpenSSL "),
-                    HasSubstr("\nprotobuf ")));
+  EXPECT_THAT(Admin({"--version"}).out, AllOf(StartsWith("nstance-admin "), HasSubstr("\nnghttp2 "),
+                                              HasSubstr("\nOpenSSL "), HasSubstr("\nprotobuf ")));
 }
 
 }  // namespace

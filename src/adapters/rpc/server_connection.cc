@@ -66,7 +66,10 @@ Status ServerConnection::TakeIdentity() {
   if (!victim.has_value()) return nstance::Fail(victim.error());
   identity_ = *verdict->identity;
   counted_identity_ = true;
-  if (*victim) host_.make_room(**victim);
+  if (*victim) {
+    host_.source.probe->LimitHit("agent_connections");
+    host_.make_room(**victim);
+  }
   return {};
 }
 

@@ -203,15 +203,16 @@ void OperatorService::AcknowledgeDrained(Call call) {
                  Result<InstanceId> id = ParseInstanceId(request.instance_id);
                  if (!id.has_value())
                    return reply(Fail(BadInput(context_, "instance_id", id.error())));
-                 context_.fleet.Acknowledge({.tenant = info.peer.identity->tenant,
-                                             .instance_id = std::move(id).value(),
-                                             .drain_id = request.drain_id},
-                                            [reply](const Status& status) {
-                                              if (!status.has_value()) {
-                                                return reply(Fail(status.error()));
-                                              }
-                                              reply(api::Empty{});
-                                            });
+                 context_.fleet.Acknowledge(
+                     {.tenant = info.peer.identity->tenant,
+                      .instance_id = std::move(id).value(),
+                      .drain_id = request.drain_id},
+                     [this, reply](const Status& status) {
+                       if (!status.has_value()) {
+                         return reply(Fail(Refused(context_, "drain_ack", status.error())));
+                       }
+                       reply(api::Empty{});
+                     });
                });
 }
 

@@ -68,7 +68,9 @@ class Client final {
 class LoopHttpServerTest : public testing::Test {
  public:
   void Listen(HttpServerLimits limits = {}) {
-    server = std::make_unique<LoopHttpServer>(loop, LoopHttpServer::Options{.limits = limits});
+    server = std::make_unique<LoopHttpServer>(
+        loop, LoopHttpServer::Options{.limits = limits,
+                                      .source = {.interface = "test", .probe = &probe}});
     const auto bound =
         server->Listen("127.0.0.1", 0, [this](const HttpQuestion& question, HttpReply reply) {
           paths.push_back(question.path);
@@ -95,6 +97,8 @@ class LoopHttpServerTest : public testing::Test {
   }
 
   RealLoop loop;
+  metrics::Registry registry;
+  InputProbe probe{registry};
   std::unique_ptr<LoopHttpServer> server;
   std::uint16_t port = 0;
   std::vector<std::string> paths;
@@ -201,6 +205,11 @@ TEST_F(LoopHttpServerTest, SilentConnectionsMakeRoomForNewOnes) {
   for (int i = 0; i < 20; ++i) silent.push_back(std::make_unique<Client>(port));
   EXPECT_THAT(Ask(Get("/x")), HasSubstr("200 OK"));
   EXPECT_LE(server->connections(), 4U);
+  const metrics::Snapshot counted = registry.Take();
+  const auto& hits = counted.at("limit_hits_total").series;
+  ASSERT_EQ(hits.size(), 1U);
+  EXPECT_EQ(hits[0].labels.back(), "http_connections");
+  EXPECT_EQ(hits[0].value, 17) << "twenty, and the one that asks, in four places";
 }
 
 TEST_F(LoopHttpServerTest, AnAddressInUseIsAnError) {

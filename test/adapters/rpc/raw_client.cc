@@ -90,6 +90,11 @@ RawClient::RawClient(const RpcAddress& address, const std::string& from)
   connected_ = connect(socket_.get(), reinterpret_cast<const sockaddr*>(&to), sizeof(to)) == 0;
 }
 
+void RawClient::GiveUpAfter(Duration time) {
+  const timeval limit{.tv_sec = time.seconds(), .tv_usec = 0};
+  setsockopt(socket_.get(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
+}
+
 bool RawClient::Write(std::span<const std::uint8_t> bytes) {
   while (!bytes.empty()) {
     const ssize_t sent = send(socket_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);

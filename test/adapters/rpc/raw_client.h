@@ -43,6 +43,8 @@ class RawClient {
   // The same without reading anything.
   bool HangsUpWithin(int milliseconds);
   [[nodiscard]] bool timed_out() const { return timed_out_; }
+  // Instead of after ten seconds.
+  void GiveUpAfter(Duration time);
 
  private:
   Descriptor socket_;

@@ -380,6 +380,31 @@ TEST_F(RpcAbuseTest, BI56_LengthsAreJudgedBeforeTheyAreBelieved) {
   EXPECT_LT(peak_, 4 * kMiB);
 }
 
+TEST_F(RpcAbuseTest, BI63_AReportOfMebibytesIsRefusedByItsLength) {
+  const std::uint64_t before = LimitHits("grpc_message");
+  AttackAsAgent([&](RawTlsClient& client) {
+    std::uint32_t stream = 1;
+    // 5 MiB; a million files, at two bytes each and more; a million cores; a name of a MiB.
+    for (const std::size_t length :
+         {5 * kMiB, std::size_t{2'000'000}, std::size_t{8'000'000}, kMiB}) {
+      std::string payload(1, '\0');
+      for (int shift = 24; shift >= 0; shift -= 8) payload += static_cast<char>(length >> shift);
+      client.Request(stream, test::kEcho);
+      client.Write(RawFrame{.type = FrameType::kData,
+                            .stream = stream,
+                            .payload = payload + std::string(10'000, 'x')});
+      EXPECT_EQ(client.StatusOf(stream), kResourceExhausted) << length;
+      stream += 2;
+    }
+  });
+  EXPECT_EQ(LimitHits("grpc_message"), before + 4);
+  for (const auto& handler : handlers_) {
+    if (handler->call->info().policy->path != test::kEcho) continue;
+    EXPECT_EQ(handler->bytes, 0U);
+  }
+  EXPECT_LT(peak_, 4 * kMiB);
+}
+
 TEST_F(RpcAbuseTest, BI56_AMessageInFramesOfOneByteCostsNoMoreThanTwiceItsSize) {
   echo_ = false;
   AttackAsAgent([&](RawTlsClient& client) {

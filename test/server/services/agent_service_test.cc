@@ -1,5 +1,6 @@
 // The agent's side of the services: health streams, their limits, what agents may say, and when an
 // identity loses its streams.
+#include <cstdint>
 #include <limits>
 #include <string>
 #include <vector>
@@ -71,7 +72,7 @@ TEST_F(AgentServiceTest, BI62_AReportInTheNameOfAnotherEndsTheStream) {
 }
 
 TEST_F(AgentServiceTest, BI63_AReportAboveTheLimitIsRefused) {
-  for (int kind = 0; kind < 5; ++kind) {
+  for (int kind = 0; kind < 6; ++kind) {
     const ClientCallPtr call = Health(agent);
     api::HealthReportRequest report = Report(agent);
     if (kind == 0) report.version = std::string(std::size_t{5} << 20U, 'v');
@@ -81,9 +82,11 @@ TEST_F(AgentServiceTest, BI63_AReportAboveTheLimitIsRefused) {
     if (kind == 4) {
       for (int i = 0; i < 30'000; ++i) report.files[std::to_string(i)] = {};
     }
+    if (kind == 5) report.metrics.emplace().cpu_core_usage.assign(40'000, 1.0);
     Send(*call, std::move(report));
     world.Settle();
-    // The client's own limit is 4 MiB: those are not even sent.
+    // The client's own limit is 4 MiB: those are not even sent. What the server says to a client
+    // that has none is in RpcAbuseTest.BI63, and that they could not be decoded in RoundTrip.BI63.
     if (kind == 0 || kind == 3) {
       EXPECT_FALSE(call->end.has_value());
       continue;
@@ -104,18 +107,24 @@ TEST_F(AgentServiceTest, BI64_BI65_NumbersThatCannotBeCostNothing) {
   };
   const api::Instance instance = shown();
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  std::uint64_t counter = 1'000'000'000'000;
   for (const double value :
        {std::numeric_limits<double>::quiet_NaN(), kInfinity, -kInfinity, 1e308, -5.0}) {
     api::HealthReportRequest report = Report(agent);
     report.metrics = api::Metrics{.cpu_usage = value,
                                   .cpu_core_usage = {value, value},
                                   .memory_usage = value,
+                                  .network_interface = api::InterfaceMetrics{.rx_bytes = counter,
+                                                                             .tx_bytes = counter,
+                                                                             .rx_packets = counter,
+                                                                             .tx_drops = counter},
                                   .ebpf_counters = {{0, 1}, {70'000, 1}},
                                   .conntrack_count = 10,
                                   .conntrack_max = 5};
     report.one_minute = report.metrics;
     Send(*call, std::move(report));
     world.For(Duration::Seconds(2));
+    counter /= 1'000;  // Counters of an interface only rise.
   }
   EXPECT_FALSE(call->end.has_value());
   EXPECT_EQ(Detail(agent).health, "healthy");
@@ -181,6 +190,34 @@ TEST_F(AgentServiceTest, BI68_LongAndStrangeVersionsAreCutAndEscaped) {
   for (const std::string& line : world.sink.lines) EXPECT_FALSE(line.contains('\x1b'));
 }
 
+TEST_F(AgentServiceTest, BI68_EscapesInErrorsReachNoTerminal) {
+  const ClientCallPtr errors = world.Watch(world.Operator(kProd), api::kWatchErrors);
+  const ClientCallPtr events = world.Watch(world.Operator(kProd), api::kWatchEvents);
+  const ClientCallPtr call = Health(agent);
+  const std::string escapes = "\x1b]0;owned\x07\x1b[2J\r\n";
+  api::HealthReportRequest report = Report(agent);
+  report.uptime = escapes;
+  report.config_hash = escapes;
+  report.files[escapes].status = escapes;
+  report.files["node.env"].status = escapes;
+  report.metrics = api::Metrics{
+      .network_interface_error = escapes, .ebpf_error = escapes, .conntrack_error = escapes};
+  report.termination_notice = api::TerminationNotice{.action = escapes};
+  Send(*call, report);
+  world.For(Duration::Seconds(2));
+  EXPECT_FALSE(call->end.has_value());
+  EXPECT_EQ(Detail(agent).health, "healthy");
+  EXPECT_EQ(Detail(agent).reason.find('\x1b'), std::string::npos);
+  for (const std::string& line : world.sink.lines) EXPECT_FALSE(line.contains('\x1b')) << line;
+  for (const api::ErrorEvent& event : errors->Received<api::ErrorEvent>()) {
+    EXPECT_FALSE(event.error.contains('\x1b')) << event.error;
+  }
+  for (const api::Event& event : events->Received<api::Event>()) {
+    EXPECT_FALSE(event.message.contains('\x1b')) << event.message;
+  }
+  for (const auto& [key, bytes] : world.Objects()) EXPECT_FALSE(bytes.contains('\x1b')) << key;
+}
+
 TEST_F(AgentServiceTest, BI69_AHashThatIsNoneOrAnotherGroupsChangesNothing) {
   const ClientCallPtr call = Health(agent);
   ASSERT_TRUE(world.Call(world.Operator(kProd), api::kUpsertGroup,
@@ -226,11 +263,12 @@ TEST_F(AgentServiceTest, BI71_TooManyReportsEndTheStreamAndABurstIsMerged) {
   }
   ASSERT_TRUE(world.Until([&] { return burst->end.has_value(); }));
   EXPECT_EQ(burst->code(), Code::kResourceExhausted);
+  EXPECT_EQ(world.Metric("limit_hits_total", "health_reports"), 1);
 }
 
 TEST_F(AgentServiceTest, BI71_OfManyHealthStreamsOneIsLeft) {
   std::vector<ClientCallPtr> calls;
-  for (int i = 0; i < 20; ++i) calls.push_back(Health(agent));
+  for (int i = 0; i < 100; ++i) calls.push_back(Health(agent));
   int open = 0;
   for (const ClientCallPtr& call : calls) {
     if (!call->end.has_value()) ++open;
@@ -310,6 +348,25 @@ TEST_F(AgentServiceTest, ANewerStreamEndsTheOlderOneAsTheAgentCanBearIt) {
   const ClientCallPtr second = world.Watch(other.tls, api::kReceiveKeyRequests);
   EXPECT_FALSE(first->end.has_value());
   EXPECT_FALSE(second->end.has_value());
+}
+
+// Both have their whole request with its first message: their clients are half-closed and read on.
+TEST_F(AgentServiceTest, BI74_AHalfClosedClientThatReadsOnIsEndedByKeepaliveOnceItIsSilent) {
+  const ClientCallPtr files = world.Watch(agent.tls, api::kReceiveFiles, {.metadata = kRenews});
+  const ClientCallPtr keys =
+      world.Watch(agent.tls, api::kReceiveKeyRequests, {.metadata = kRenews});
+  files->call->HalfClose();  // Once more changes nothing.
+  world.For(Duration::Minutes(5));
+  const auto before = world.Objects();
+  EXPECT_FALSE(files->end.has_value()) << "it answers pings";
+  EXPECT_FALSE(keys->end.has_value());
+  const RpcIdentity who = {.role = crypto::Role::kAgent, .id = agent.id.text()};
+  EXPECT_TRUE(world.rpc.HasStreamOf(who));
+  world.network.Cut("client", "server");
+  world.For(Duration::Seconds(16));
+  EXPECT_FALSE(world.rpc.HasStreamOf(who));
+  EXPECT_EQ(world.Objects(), before);
+  world.network.HealAll();
 }
 
 TEST_F(AgentServiceTest, BI75_AnInstanceThatIsDeletedLosesItsStreamsAndGetsNoNewOnes) {

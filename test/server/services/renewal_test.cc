@@ -114,7 +114,7 @@ TEST_F(RenewalTest, AnAnswerThatWasLostIsGivenAgainByteForByte) {
   EXPECT_THAT(world.alarms, IsEmpty());
 }
 
-TEST_F(RenewalTest, AnOldGenerationThatAsksForAnotherKeyBlocksTheIdentity) {
+TEST_F(RenewalTest, BI48_AnOldGenerationThatAsksForAnotherKeyBlocksTheIdentity) {
   const JoinedAgent agent = world.JoinNew(kProd);
   const Key key = world.NewKey();
   const auto good = Agent(agent.tls, key);
