@@ -1,5 +1,5 @@
-// Leaders that are killed while they work, over and over: whatever was under way, the one that stood
-// by finishes it. At the end records and processes match one to one (I-14, I-17).
+// Leaders that are killed while they work, over and over: whatever was under way, the one that
+// stood by finishes it. At the end records and processes match one to one (I-14, I-17).
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 

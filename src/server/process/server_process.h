@@ -124,8 +124,8 @@ class ServerProcess final {
   ~ServerProcess();
 
   void Start();
-  // Steps down, releases the leases, then `ended`. A second call ends at once, and so does one while
-  // a fatal error waits for its delay: with the code of that error.
+  // Steps down, releases the leases, then `ended`. A second call ends at once, and so does one
+  // while a fatal error waits for its delay: with the code of that error.
   void Stop();
 
   // The present leadership; null: there is none.

@@ -1,5 +1,5 @@
-// Every limit of security.md 7 and 8 that the other files leave out is reached once on real sockets,
-// shortened where the real one takes long, and counts in limit_hits_total (I-41).
+// Every limit of security.md 7 and 8 that the other files leave out is reached once on real
+// sockets, shortened where the real one takes long, and counts in limit_hits_total (I-41).
 #include <fcntl.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -90,7 +90,7 @@ class RpcLimitsTest : public test::AbuseFixture {
   RpcAddress strangers_;
 };
 
-// --- Connections ----------------------------------------------------------------------------------
+// --- Connections --------------------------------------------------------------------------------
 
 TEST_F(RpcLimitsTest, BI74_AClientThatAnswersNoPingIsClosed) {
   Shorten([](RulesOfListeners& rules) {
@@ -214,7 +214,7 @@ TEST_F(RpcLimitsTest, ConnectionsOfATenantsOperatorsAreBounded) {
   EXPECT_EQ(LimitHits("operator_connections"), 1U);
 }
 
-// --- Calls ----------------------------------------------------------------------------------------
+// --- Calls --------------------------------------------------------------------------------------
 
 TEST_F(RpcLimitsTest, StrangersHaveARatePerAddress) {
   EXPECT_EQ(AdmissionLimits{}.calls_per_address, 5U);
@@ -300,7 +300,7 @@ TEST_F(RpcLimitsTest, BI85_WatchesOfATenantAreBounded) {
   EXPECT_EQ(LimitHits("rpc_calls"), kMany - kAllowed);
 }
 
-// --- The loop -------------------------------------------------------------------------------------
+// --- The loop -----------------------------------------------------------------------------------
 
 TEST_F(RpcLimitsTest, EventsThatTheLoopDoesNotTakeStopTheReading) {
   limits_.agent_connections = 1'000;
