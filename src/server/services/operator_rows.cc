@@ -34,7 +34,10 @@ void OperatorRows::Read() {
 
 void OperatorRows::OnLoaded(const cache::Contents& rows) {
   stale_.clear();
-  for (const cache::OperatorRow& row : rows.operators) stale_.emplace(row.tenant, row.storage_key);
+  for (const cache::OperatorRow& row : rows.operators) {
+    Key key = {row.tenant, row.storage_key};
+    if (!written_.contains(key)) stale_.insert(std::move(key));
+  }
   List({});
 }
 
@@ -61,9 +64,10 @@ void OperatorRows::NextRecord() {
 
 void OperatorRows::OnRecord(const Result<Object>& object) {
   if (!object.has_value() && object.error().code != Code::kNotFound) return ReadLater(kRetry);
-  if (object.has_value() && !written_.contains(keys_.front())) {
+  const OperatorName name = *ParseOperatorKey(keys_.front());
+  if (object.has_value() && !written_.contains({name.tenant, name.storage_key})) {
     const Result<OperatorRecord> record = DecodeOperatorRecord(object->bytes);
-    if (record.has_value()) Put(*ParseOperatorKey(keys_.front()), *record);
+    if (record.has_value()) Put(name, *record);
   }
   keys_.pop_front();
   NextRecord();
@@ -81,7 +85,7 @@ void OperatorRows::EraseStale() {
 
 void OperatorRows::Write(const OperatorName& name, const OperatorRecord& record) {
   if (deps_.cache == nullptr) return;
-  if (reading_) written_.insert(OperatorKey(name.tenant, name.storage_key));
+  if (reading_) written_.emplace(name.tenant, name.storage_key);
   Put(name, record);
 }
 

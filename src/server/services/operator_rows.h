@@ -62,7 +62,7 @@ class OperatorRows final {
   std::set<Key> stale_;         // Rows whose records have not been listed.
   std::deque<ObjectKey> keys_;  // Of records that are still to be read.
   bool reading_ = false;
-  std::set<ObjectKey> written_;  // Since reading began.
+  std::set<Key> written_;  // Since reading began.
   Pending watch_;
   Pending timer_;
   Pending call_;
