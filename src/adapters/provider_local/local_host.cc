@@ -665,11 +665,15 @@ Status LocalHost::SweepOne(const std::string& name) {
   if (!folder) {
     return folder.error().code == Code::kNotFound ? Status() : Status(Fail(folder.error()));
   }
-  const auto lock = OpenFile(folder->number(), std::string(kLockFile), O_RDWR);
+  auto lock = OpenFile(folder->number(), std::string(kLockFile), O_RDWR);
   if (!lock && lock.error().code == Code::kNotFound && name.starts_with(kNewPrefix)) {
     // Just made, or left empty: only an empty folder can be removed this way.
-    (void)::unlinkat(root_.number(), name.c_str(), AT_REMOVEDIR);
-    return {};
+    if (::unlinkat(root_.number(), name.c_str(), AT_REMOVEDIR) == 0 || errno != ENOTEMPTY) {
+      return {};
+    }
+    // The lock is the first thing in it: whoever has just made it has one now. What is full and has
+    // none was being removed when its remover died.
+    lock = OpenFile(folder->number(), std::string(kLockFile), O_RDWR);
   }
   if (lock && ::flock(lock->number(), LOCK_EX | LOCK_NB) != 0) return {};
   if (name.starts_with(kTrashPrefix) && options_.options.keep_logs) KeepLogs(name);

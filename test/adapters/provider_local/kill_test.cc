@@ -285,7 +285,11 @@ TEST_F(LocalKillTest, ManyServersKilledAtRandomLeaveWholeInstances) {
   }
   for (const InstanceId& id : ids) ASSERT_TRUE(Delete(id));
   for (const InstanceId& id : ids) EXPECT_TRUE(world_.TreeOf(id).members.empty());
-  EXPECT_TRUE(fs::is_empty(world_.root()));
+  std::string left;
+  for (const auto& entry : fs::recursive_directory_iterator(world_.root())) {
+    left += entry.path().lexically_relative(world_.root()).string() + "\n";
+  }
+  EXPECT_EQ(left, "");
   EXPECT_FALSE(fs::exists(starts() + "/overlaps")) << "two trees of one instance ran side by side";
   EXPECT_GT(starts_seen, 10U);
   RecordProperty("kills", kKills);

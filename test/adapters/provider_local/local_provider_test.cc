@@ -573,6 +573,8 @@ TEST_F(LocalProviderTest, OpenSweepsWhatCrashesHaveLeftAndNothingElse) {
   (void)world_.folder().Write(fresh + "lock", "");
   (void)world_.folder().Write(fresh + "meta.json", "half");
   fs::create_directory(world_.root() / (".new-" + lost.text() + "-01"));
+  // Whoever swept this one died when its lock was gone and the rest was not.
+  (void)world_.folder().Write("instances/.new-" + lost.text() + "-02/meta.json", "{}");
   (void)world_.folder().Write("instances/.trash-" + lost.text() + "/console.log", "words");
   (void)world_.folder().Write("instances/.trash-" + lost.text() + "/work/deep/file", "x");
   (void)world_.folder().Write("instances/.new-busy/lock", "");
