@@ -56,6 +56,7 @@ class E2eCluster final {
 
   [[nodiscard]] ServerProcess& server(std::size_t number) { return *servers_.at(number); }
   [[nodiscard]] std::size_t servers() const { return servers_.size(); }
+  [[nodiscard]] LeaderForwarder& forwarder() { return *forwarder_; }
   [[nodiscard]] const LeaderForwarder& forwarder() const { return *forwarder_; }
   [[nodiscard]] RealLoop& loop() { return loop_; }
   [[nodiscard]] const ClusterConfig& config() const { return config_; }

@@ -62,6 +62,18 @@ TEST(LeaderForwarderTest, WithoutALeaderAConnectionIsClosedAtOnce) {
   EXPECT_FALSE(forwarder.WaitForLeader(Duration::Milliseconds(200)).has_value());
 }
 
+TEST(LeaderForwarderTest, AServiceThatIsShutTurnsAwayWhoComesUntilItIsOpened) {
+  E2eCluster cluster(StandIns(1));
+  ASSERT_TRUE(cluster.Start().has_value());
+  ASSERT_TRUE(cluster.WaitForLeader(kPatience).has_value());
+  LeaderForwarder& forwarder = cluster.forwarder();
+  forwarder.Shut(LeaderForwarder::kRegistration);
+  EXPECT_EQ(Connect(forwarder.Address(LeaderForwarder::kRegistration)).ReadAll(), "");
+  EXPECT_NE(Ask(Connect(forwarder.Address(LeaderForwarder::kAgent)), "a"), "");
+  forwarder.Open(LeaderForwarder::kRegistration);
+  EXPECT_NE(Ask(Connect(forwarder.Address(LeaderForwarder::kRegistration)), "b"), "");
+}
+
 TEST(LeaderForwarderTest, EachPortGoesToItsServiceOfTheLeader) {
   E2eCluster cluster(StandIns(2));
   ASSERT_TRUE(cluster.Start().has_value());

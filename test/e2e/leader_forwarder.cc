@@ -136,6 +136,7 @@ class LeaderForwarder::Pump final {
 
   [[nodiscard]] std::uint16_t Port(Service service) const { return listeners_.at(service).port(); }
   [[nodiscard]] std::size_t connections() const { return connections_; }
+  void SetShut(Service service, bool shut) { shut_.at(service) = shut; }
 
   // From another thread; in force when it returns.
   void SetLeader(const std::optional<Leader>& leader) {
@@ -164,7 +165,7 @@ class LeaderForwarder::Pump final {
   }
   void Accept(std::size_t service) {
     TcpSocket client(::accept4(listeners_.at(service).number(), nullptr, nullptr, SOCK_CLOEXEC));
-    if (!client.open() || !leader_.has_value()) return;
+    if (!client.open() || !leader_.has_value() || shut_.at(service)) return;
     Result<TcpSocket> server = TcpSocket::BeginConnect(leader_->ports.at(service));
     if (!server.has_value()) return;
     const std::uint64_t number = next_++;
@@ -182,6 +183,7 @@ class LeaderForwarder::Pump final {
   std::uint64_t next_ = 0;
   std::map<std::uint64_t, std::unique_ptr<Joint>> joints_;
   std::atomic<std::size_t> connections_ = 0;
+  std::array<std::atomic<bool>, kServices> shut_ = {};
   std::thread thread_;
 };
 
@@ -189,6 +191,9 @@ LeaderForwarder::LeaderForwarder(std::vector<std::string> addresses_files)
     : files_(std::move(addresses_files)), pump_(std::make_unique<Pump>()) {
   prober_ = std::thread([this] { Look(); });
 }
+
+void LeaderForwarder::Shut(Service service) { pump_->SetShut(service, true); }
+void LeaderForwarder::Open(Service service) { pump_->SetShut(service, false); }
 
 LeaderForwarder::~LeaderForwarder() {
   {

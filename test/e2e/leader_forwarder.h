@@ -11,7 +11,7 @@
 // Guarantees, each held by leader_forwarder_test:
 //   - a connection goes to the server that was leader when it was accepted, byte for byte both
 //     ways, half-closes included
-//   - without a leader a connection is closed at once
+//   - without a leader a connection is closed at once, and so is one to a service that is shut
 //   - connections to a server that is no longer the leader are closed
 //   - files that do not exist, are cut or tell nonsense are passed over
 #pragma once
@@ -54,6 +54,9 @@ class LeaderForwarder final {
   [[nodiscard]] std::optional<Leader> leader() const;
   // Waits for a leader with an epoch above `after`; nothing when the time was up.
   [[nodiscard]] std::optional<Leader> WaitForLeader(Duration limit, std::int64_t after = 0) const;
+  // Who comes to a service that is shut is turned away; who is there stays.
+  void Shut(Service service);
+  void Open(Service service);
   // Connections that are forwarded now.
   [[nodiscard]] std::size_t connections() const;
 

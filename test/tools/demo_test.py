@@ -215,6 +215,15 @@ def processes_below(folder):
     return found
 
 
+def binds(listener, port):
+    """False while somebody has it: a connection of another program may have it for a moment."""
+    try:
+        listener.bind(("127.0.0.1", port))
+        return True
+    except OSError:
+        return False
+
+
 def until(condition, limit=LIMIT):
     """Looks again and again until it is so; false when the time is up."""
     end_by = time.monotonic() + limit
@@ -440,7 +449,7 @@ class Demo(Pasted):
         self.kill_all()
         with socket.socket() as other:
             other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # Closed connections linger there.
-            other.bind(("127.0.0.1", before["operator"]))
+            self.assertTrue(until(lambda: binds(other, before["operator"])), "nobody lets go of the port")
             other.listen()
             done = self.assert_mended(FRESH)
         self.assertIn(f"port {before['operator']} is another program's by now", done.stderr)
