@@ -107,7 +107,7 @@ class ObjectStore {
   // it, whatever the answer, and before it; for as long as the Pending is there. A later watcher
   // takes the place of the one before. A store without a clock of its own tells nothing.
   using TimeTold = std::function<void(Timestamp)>;
-  [[nodiscard]] virtual Pending WatchTime(TimeTold /*told*/) { return {}; }
+  [[nodiscard]] virtual Pending WatchTime(TimeTold /*told*/) { return {}; }  // NOLINT(*value-param)
 
   // Overwrites whatever is there. Only for repair commands that an administrator has asked for.
   [[nodiscard]] virtual Pending PutUnconditionally(ObjectKey key, std::string bytes,

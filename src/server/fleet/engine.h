@@ -227,7 +227,9 @@ class Fleet::Engine final {
   // --- load.cc
   void OnRecordsRead(Result<std::vector<ReadRecord>> records);
   void OnFirstListing(ProviderResult<std::vector<ProviderInstance>> listing);
+  using FoundVms = std::map<InstanceId, const ProviderInstance*>;
   void BuildTable();
+  void InsertRecords(const FoundVms& found);
   [[nodiscard]] Instance FromRecord(const ReadRecord& read) const;
   void ApplyRow(const InstanceId& id, const fleet::TableRow& row);
   void AttachIntents();

@@ -134,14 +134,7 @@ void Fleet::Engine::AttachIntents() {
   }
 }
 
-void Fleet::Engine::BuildTable() {
-  std::map<InstanceId, const ProviderInstance*> found;
-  const bool listed = first_listing_->has_value();
-  if (listed) {
-    for (const ProviderInstance& vm : **first_listing_) {
-      if (vm.instance_id) found[*vm.instance_id] = &vm;
-    }
-  }
+void Fleet::Engine::InsertRecords(const FoundVms& found) {
   for (ReadRecord& read : *read_) {
     if (read.stored.has_value()) {
       records_.Adopt(*read.stored);
@@ -161,6 +154,17 @@ void Fleet::Engine::BuildTable() {
     corrupt.corrupt = true;
     Insert(std::move(corrupt));
   }
+}
+
+void Fleet::Engine::BuildTable() {
+  FoundVms found;
+  const bool listed = first_listing_->has_value();
+  if (listed) {
+    for (const ProviderInstance& vm : **first_listing_) {
+      if (vm.instance_id) found[*vm.instance_id] = &vm;
+    }
+  }
+  InsertRecords(found);
   AttachIntents();
   for (const auto& [id, entry] : entries_) census_.Set(entry->instance);
   const std::size_t expected = ExpectedVms();

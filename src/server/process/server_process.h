@@ -127,6 +127,8 @@ class ServerProcess final {
   // Steps down, releases the leases, then `ended`. A second call ends at once, and so does one
   // while a fatal error waits for its delay: with the code of that error.
   void Stop();
+  // Whether its end is under way: by a stop, or by a fatal error.
+  [[nodiscard]] bool ending() const { return step_ == Step::kStopping || step_ == Step::kEnded; }
 
   // The present leadership; null: there is none.
   [[nodiscard]] const ShardLeader* leader() const { return leader_.get(); }

@@ -159,7 +159,8 @@ const ServerStanding& ServerNode::standing() {
 }
 
 void ServerNode::Stop() {
-  if (!told_to_stop_) {
+  // One that ends by an error already has its own code for that.
+  if (!told_to_stop_ && !process_->ending()) {
     told_to_stop_ = {.at = scheduler_.now(),
                      .own_at = loop_.Now(),
                      .led = standing().leads,
