@@ -27,6 +27,7 @@ namespace {
 constexpr Duration kLeast = Duration::Minutes(1);
 constexpr Duration kLeastBackoff = Duration::Milliseconds(4'900);  // 5 s; times are rounded.
 constexpr Duration kOneTurn = Duration::Milliseconds(1);
+constexpr Duration kAnswerUnderWay = Duration::Seconds(1);  // Longer than a store's answer takes.
 constexpr std::int64_t kHour = 3'600;
 constexpr std::int64_t kReadsPerHour = 420;  // Deny list and configuration.
 constexpr std::int64_t kReadSlack = 10;      // Per server.
@@ -83,10 +84,14 @@ class I12IdleCostsLittle final : public Checker {
     if (record == nullptr || IsByHand(change)) return;
     const GroupName group = {record->tenant, record->group};
     if (record->phase == InstancePhase::kFailed && record->failure) {
+      // The server may hear of a success that is already stored after it has heard of the refusal.
+      const auto made = made_.find(group);
+      if (made != made_.end() && world().now() - made->second < kAnswerUnderWay) return;
       refused_.insert_or_assign(group,
                                 Refusal{.process = change.process, .at = record->failure->at});
     } else if (!record->provider_instance_id.empty()) {
       refused_.erase(group);
+      made_.insert_or_assign(group, world().now());
     }
   }
 
@@ -162,6 +167,7 @@ class I12IdleCostsLittle final : public Checker {
 
   std::optional<Begin> begun_;
   std::map<GroupName, Refusal> refused_;
+  std::map<GroupName, Instant> made_;  // When the last success of a group was stored.
   Requests last_;
   Instant last_at_;
   std::int64_t servers_ = 0;

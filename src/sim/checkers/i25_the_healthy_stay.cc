@@ -9,7 +9,8 @@
 // And faults.md 4.3 F13: nobody goes as `unhealthy` while many are silent at once, for then it is
 // our side that is suspected. Many are more than 30 % of a group's registered members, and three at
 // least, whose machines run and whose streams are down; judged for half of T_mass, which is surely
-// within it. Groups of fewer than three are judged with others of their tenant, and not here.
+// within it. On-demand instances are outside all counts (DESIGN.md 5). Groups of fewer than three
+// are judged with others of their tenant, and not here.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -88,7 +89,7 @@ class I25TheHealthyStay final : public Checker {
     std::size_t members = 0;
     for (const auto& [id, record] : world().truth().Of(shard).records) {
       if (record.tenant != intent.tenant || record.group != intent.group) continue;
-      if (record.phase != InstancePhase::kRegistered) continue;
+      if (record.phase != InstancePhase::kRegistered || record.on_demand) continue;
       ++members;
       const auto at = silent_.find(id);
       // Longer than it takes until a silent one is late.
