@@ -527,6 +527,7 @@ SimProvider::Fate SimProvider::Draw(SimProviderMethod method) {
   const SimProviderFaults& faults = options_.faults;
   CHECK(faults.latency_min <= faults.latency_max, "latency range");
   Fate fate;
+  std::optional<Duration> late;
   fate.kind = DrawKind(method, fate.reason);
   if (options_.decide) {
     SimVerdict verdict = options_.decide(method, fate.kind);
@@ -535,6 +536,7 @@ SimProvider::Fate SimProvider::Draw(SimProviderMethod method) {
     }
     fate.kind = verdict.fate;
     fate.at_answer = std::move(verdict.at_answer);
+    late = verdict.late;
     if (wire_->link.requests_lost) fate.kind = SimFate::kRequestLost;
   }
   const Duration latency = faults.latency_min + prng_.UpTo(faults.latency_max - faults.latency_min);
@@ -542,6 +544,7 @@ SimProvider::Fate SimProvider::Draw(SimProviderMethod method) {
   fate.back = latency - fate.out;
   if (fate.kind == SimFate::kLate) {
     fate.out = faults.late_min + prng_.UpTo(faults.late_max - faults.late_min);
+    if (late) fate.out = *late;
   }
   if (fate.kind == SimFate::kErrorMaybeDone) fate.applied = prng_.Chance(1, 2);
   if (fate.kind == SimFate::kStale) {

@@ -33,6 +33,9 @@ form is printed with the command that shows it.
   --trace          print what happens, line by line (one seed)
   --keep I,J,...   only these events of the scenario (as a failure names them); "none" for none
   --no-shrink      tell of a failure as it is
+  --schedule NAME  with this course of faults, or "none", instead of the one that is drawn:
+                   lost-answers, clog, pause-at-fence, restart-storm, empty-world
+  --cell C4.F8     half of the faults at steps, or more, are this fault at this step
   --plant NAME     with this bug planted
   --plants         list the bugs that can be planted
   --blind I-nn,... without these checkers
@@ -55,6 +58,7 @@ struct Options {
   bool help = false;
   std::optional<std::int64_t> bench_seconds = std::nullopt;
   std::optional<std::vector<std::size_t>> keep = std::nullopt;
+  ScenarioOptions scenario = {};  // Its seed is not used.
   RunOptions run = {};
 };
 
@@ -87,6 +91,19 @@ Result<std::vector<std::size_t>> ParseKeep(std::string_view text) {
   return indices;
 }
 
+// "C4.F8".
+Result<std::pair<Step, Fault>> ParseCell(std::string_view text) {
+  const std::vector<std::string_view> parts = Split(text, '.');
+  if (parts.size() == 2 && parts[1].starts_with('F')) {
+    const std::optional<Step> step = ParseStep(parts[0]);
+    const auto fault = ParseNumber<std::size_t>(parts[1].substr(1));
+    if (step && fault && *fault >= 1 && *fault <= kFaults) {
+      return std::pair(*step, static_cast<Fault>(*fault));
+    }
+  }
+  return Fail(InvalidArgument(fmt::format("\"{}\" is no cell; one is C4.F8", text)));
+}
+
 // One flag with its value. An error says what is allowed.
 Status TakeValue(std::string_view flag, std::string_view value, Options& options) {
   const std::map<std::string_view, std::uint64_t*> numbers = {
@@ -104,6 +121,13 @@ Status TakeValue(std::string_view flag, std::string_view value, Options& options
     }
   } else if (flag == "--keep") {
     ASSIGN_OR_RETURN(options.keep, ParseKeep(value));
+  } else if (flag == "--cell") {
+    ASSIGN_OR_RETURN(options.scenario.cell, ParseCell(value));
+  } else if (flag == "--schedule") {
+    options.scenario.schedule = ParseSchedule(value);
+    if (!options.scenario.schedule) {
+      return Fail(InvalidArgument(fmt::format("no schedule is called \"{}\"; see --help", value)));
+    }
   } else if (flag == "--plant") {
     const std::optional<Plant> plant = ParsePlant(value);
     if (!plant) {
@@ -144,7 +168,9 @@ Result<Options> ParseCommandLine(const std::vector<std::string_view>& arguments)
 }
 
 Scenario ScenarioOf(std::uint64_t seed, const Options& options) {
-  Scenario scenario = DrawScenario({.seed = seed});
+  ScenarioOptions drawn = options.scenario;
+  drawn.seed = seed;
+  Scenario scenario = DrawScenario(drawn);
   if (!options.keep) return scenario;
   std::vector<Event> kept;
   for (const std::size_t index : *options.keep) {
@@ -157,6 +183,13 @@ Scenario ScenarioOf(std::uint64_t seed, const Options& options) {
 // Flags that a run needs besides its seed.
 std::string ExtraFlags(const Options& options) {
   std::string flags;
+  if (options.scenario.schedule) {
+    flags += fmt::format(" --schedule {}", ScheduleName(*options.scenario.schedule));
+  }
+  if (options.scenario.cell) {
+    const auto [step, fault] = *options.scenario.cell;
+    flags += fmt::format(" --cell {}.{}", StepName(step), FaultName(fault));
+  }
   if (options.run.plant != Plant::kNone) {
     flags += fmt::format(" --plant {}", PlantName(options.run.plant));
   }

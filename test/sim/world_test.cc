@@ -33,6 +33,14 @@ TEST(WorldTest, SomeSeedsHold) {
   }
 }
 
+TEST(WorldTest, ASeedHoldsUnderEverySchedule) {
+  for (std::size_t i = 1; i <= kSchedules; ++i) {
+    const auto schedule = static_cast<Schedule>(i);
+    const RunReport report = RunScenario(DrawScenario({.seed = 0, .schedule = schedule}), {});
+    EXPECT_EQ(Verdict(report), "") << ScheduleName(schedule);
+  }
+}
+
 TEST(WorldTest, ASeedIsOneRun) {
   const Scenario scenario = DrawScenario({.seed = 12});
   const RunReport once = RunScenario(scenario, {});

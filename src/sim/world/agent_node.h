@@ -52,6 +52,8 @@ class AgentMachine final {
     if (up()) loop_->Resume();
   }
   void JumpWall(Duration length);
+  // One of its tasks is being run.
+  [[nodiscard]] bool running() const { return up() && loop_->running(); }
 
   [[nodiscard]] const std::string& name() const { return name_; }  // "agent-vm7".
   [[nodiscard]] const InstanceId& id() const { return id_; }

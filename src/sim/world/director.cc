@@ -56,7 +56,10 @@ void Director::Happen(const Event& event) {
   Work(event, prng);
 }
 
-std::string Director::PickMachine(Prng& prng) const { return Pick(world_.MachineNames(), prng); }
+std::string Director::PickMachine(const Event& event, Prng& prng) const {
+  const std::vector<std::string> names = world_.MachineNames();
+  return event.machine ? names.at(*event.machine % names.size()) : Pick(names, prng);
+}
 
 AgentMachine* Director::PickAgent(Prng& prng) {
   const std::vector<AgentMachine*> agents = world_.Agents();
@@ -70,7 +73,7 @@ void Director::OnServer(const std::string& name, const std::function<void(Server
 // --- Servers -------------------------------------------------------------------------------------
 
 void Director::HappenToServer(const Event& event, Prng& prng) {
-  const std::string name = PickMachine(prng);
+  const std::string name = PickMachine(event, prng);
   world_.Note("event", "... " + name);
   switch (event.kind) {
     case EventKind::kKillServer:
@@ -125,12 +128,13 @@ void Director::HappenToWays(const Event& event, Prng& prng) {
     case EventKind::kCutProvider: return CutLink(event, prng);
     case EventKind::kCutAgents: return CutAgents(event, prng);
     case EventKind::kCutOperator: return CutOperator(event, prng);
+    case EventKind::kEmptyWorld: return EmptyWorld(event, prng);
     default: return CloudLies(event, prng);
   }
 }
 
 void Director::StoreFaults(const Event& event, Prng& prng) {
-  const std::string name = PickMachine(prng);
+  const std::string name = PickMachine(event, prng);
   const SimStoreFaults faults = {.latency_max = Duration::Milliseconds(prng.Between(20, 400)),
                                  .error_not_done = Rate(prng, 1'500),
                                  .error_maybe_done = Rate(prng, 1'500),
@@ -150,7 +154,7 @@ void Director::StoreFaults(const Event& event, Prng& prng) {
 }
 
 void Director::ProviderFaults(const Event& event, Prng& prng) {
-  const std::string name = PickMachine(prng);
+  const std::string name = PickMachine(event, prng);
   const SimProviderFaults faults = {.latency_max = Duration::Milliseconds(prng.Between(100, 3'000)),
                                     .error_not_done = Rate(prng, 2'000),
                                     .error_maybe_done = Rate(prng, 2'000),
@@ -179,24 +183,26 @@ void Director::ProviderFaults(const Event& event, Prng& prng) {
 }
 
 void Director::CutLink(const Event& event, Prng& prng) {
-  const std::string name = PickMachine(prng);
-  const bool store = event.kind == EventKind::kCutStore;
+  const std::string name = PickMachine(event, prng);
+  const auto way =
+      event.kind == EventKind::kCutStore ? ServerNode::Way::kStore : ServerNode::Way::kProvider;
   const bool requests = !prng.Chance(1, 3);
-  const bool answers = !requests || !prng.Chance(1, 3);
-  const auto set = [this, name, store, requests, answers](bool cut) {
-    OnServer(name, [&](ServerNode& node) {
-      if (node.muted() || (!store && node.provider() == nullptr)) return;
-      SimLink& link = store ? node.store().link() : node.provider()->link();
-      if (requests) link.requests_lost = cut;
-      if (answers) link.answers_lost = cut;
-    });
-  };
-  set(true);
-  world_.Later(event.length, [set] { set(false); });
+  const SimLink part = {.requests_lost = requests, .answers_lost = !requests || !prng.Chance(1, 3)};
+  // A machine that was named has a bad cable; else it is a bad hour of the process.
+  ServerMachine& machine = world_.Machine(name);
+  SimLink* const cable =
+      way == ServerNode::Way::kStore ? &machine.store_cut : &machine.provider_cut;
+  const bool named = event.machine.has_value();
+  if (named) *cable = part;
+  OnServer(name, [&](ServerNode& node) { node.CutWay(way, part); });
+  world_.Later(event.length, [this, name, way, part, named, cable] {
+    if (named) *cable = {};
+    OnServer(name, [&](ServerNode& node) { node.HealWay(way, part); });
+  });
 }
 
 void Director::CutAgents(const Event& event, Prng& prng) {
-  const std::string name = PickMachine(prng);
+  const std::string name = PickMachine(event, prng);
   const std::uint64_t share = prng.Between(1, 4);
   const bool one_way = prng.Chance(1, 3);
   for (AgentMachine* agent : world_.Agents()) {
@@ -212,7 +218,7 @@ void Director::CutAgents(const Event& event, Prng& prng) {
 }
 
 void Director::CutOperator(const Event& event, Prng& prng) {
-  const std::string name = PickMachine(prng);
+  const std::string name = PickMachine(event, prng);
   const std::string from = world_.Operator(prng.Chance(1, 2) ? DefaultTenant() : Prod()).name();
   const bool one_way = prng.Chance(1, 3);
   world_.network().Cut(name, from);
@@ -221,6 +227,13 @@ void Director::CutOperator(const Event& event, Prng& prng) {
     world_.network().Heal(from, name);
     world_.network().Heal(name, from);
   });
+}
+
+void Director::EmptyWorld(const Event& event, Prng& prng) {
+  SimCloudLies& lies = world_.mutable_cloud().lies();
+  lies.lists_nothing = true;
+  lies.finds_nothing = prng.Chance(1, 4);
+  world_.Later(event.length, [&lies] { lies.lists_nothing = lies.finds_nothing = false; });
 }
 
 void Director::CloudLies(const Event& event, Prng& prng) {
@@ -240,6 +253,7 @@ void Director::CloudLies(const Event& event, Prng& prng) {
 void Director::HappenToMachines(const Event& event, Prng& prng) {
   if (event.kind == EventKind::kKillVm) return KillVm(prng);
   if (event.kind == EventKind::kRogueVm) return RogueVm(prng);
+  if (event.kind == EventKind::kAgentStorm) return AgentStorm(prng);
   AgentMachine* agent = PickAgent(prng);
   if (agent == nullptr) return;
   agent->harmed = true;
@@ -259,26 +273,28 @@ void Director::HappenToMachines(const Event& event, Prng& prng) {
 
 // At once, or in the middle of one of the next changes of its disk.
 void Director::KillAgent(AgentMachine& agent, Duration length, Prng& prng) {
-  const auto later = [this, name = agent.name()](Duration after, void (AgentMachine::*act)()) {
-    world_.Later(after, [this, name, act] {
-      for (AgentMachine* found : world_.Agents()) {
-        if (found->name() == name) (found->*act)();
-      }
-    });
-  };
   if (prng.Chance(1, 2)) {
     agent.Kill();
-    return later(length, &AgentMachine::Start);
+    return world_.LaterOnAgent(agent.name(), length, &AgentMachine::Start);
   }
   agent.DieAtChange(
       prng.Chance(3, 4) ? AgentMachine::Disk::kIdentity : AgentMachine::Disk::kReceived,
       {.change = prng.Between(1, 5),
        .when = prng.Chance(1, 2) ? SimAgentDisk::Death::kBefore : SimAgentDisk::Death::kAfter,
-       .told = [this, later, length, name = agent.name()] {
+       .told = [this, length, name = agent.name()] {
          world_.Note(name, "dies while it changes its disk");
-         later(Duration(), &AgentMachine::Kill);
-         later(length, &AgentMachine::Start);
+         world_.LaterOnAgent(name, Duration(), &AgentMachine::Kill);
+         world_.LaterOnAgent(name, length, &AgentMachine::Start);
        }});
+}
+
+void Director::AgentStorm(Prng& prng) {
+  for (AgentMachine* agent : world_.Agents()) {
+    agent->harmed = true;
+    const Duration after = prng.UpTo(world_.setting().lease);
+    world_.LaterOnAgent(agent->name(), after, &AgentMachine::Kill);
+    world_.LaterOnAgent(agent->name(), after + Duration::Milliseconds(500), &AgentMachine::Start);
+  }
 }
 
 void Director::KillVm(Prng& prng) {
@@ -426,6 +442,9 @@ void Director::DenyIdentity(Prng& prng) {
 
 Duration Director::EndFaults() {
   over_ = true;
+  for (const Event& event : events_) {
+    if (event.kind == EventKind::kAtStep && event.insists) late_ = std::max(late_, event.length);
+  }
   world_.Note("event", "calm: no more faults, no more work");
   world_.step_faults().Stop();
   world_.network().HealAll();
@@ -434,6 +453,7 @@ Duration Director::EndFaults() {
     ServerMachine& machine = world_.Machine(name);
     machine.rows.broken = false;
     machine.files.broken = false;
+    machine.store_cut = machine.provider_cut = {};
     if (machine.database) machine.database = DatabaseFaults();
     world_.SetRate(name, SimLoop::kTrueRate);
     world_.CorrectWall(name);

@@ -39,7 +39,9 @@ class Director final {
   void CutOperator(const Event& event, Prng& prng);
   void StoreFaults(const Event& event, Prng& prng);
   void ProviderFaults(const Event& event, Prng& prng);
+  void EmptyWorld(const Event& event, Prng& prng);
   void CloudLies(const Event& event, Prng& prng);
+  void AgentStorm(Prng& prng);
   void KillAgent(AgentMachine& agent, Duration length, Prng& prng);
   void KillVm(Prng& prng);
   void RogueVm(Prng& prng);
@@ -50,7 +52,7 @@ class Director final {
 
   [[nodiscard]] std::vector<std::string> GroupsOf(const TenantId& tenant,
                                                   const ShardId& shard) const;
-  [[nodiscard]] std::string PickMachine(Prng& prng) const;
+  [[nodiscard]] std::string PickMachine(const Event& event, Prng& prng) const;
   // Null: there is none.
   [[nodiscard]] AgentMachine* PickAgent(Prng& prng);
   void OnServer(const std::string& name, const std::function<void(ServerNode&)>& act);

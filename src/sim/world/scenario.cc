@@ -1,23 +1,29 @@
 #include "sim/world/scenario.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include <fmt/format.h>
 
 #include "base/prng.h"
 #include "base/text.h"
+#include "sim/world/schedule.h"
 
 namespace nstance::sim {
 namespace {
 
 constexpr std::array<std::string_view, kEventKinds> kEventNames = {
-    "kill-server",  "stop-server",    "restart-storm", "pause-server",    "jump-wall",
-    "clock-rate",   "lose-cache",     "store-faults",  "provider-faults", "cut-store",
-    "cut-provider", "cut-agents",     "cut-operator",  "cloud-lies",      "at-step",
-    "kill-vm",      "kill-agent",     "hang-agent",    "jump-agent",      "rogue-vm",
-    "upsert-group", "scale-group",    "delete-group",  "create-instance", "delete-instance",
-    "edit-config",  "refresh-config", "operator-mood", "deny-identity",
+    "kill-server",     "stop-server",     "restart-storm", "pause-server",    "jump-wall",
+    "clock-rate",      "lose-cache",      "store-faults",  "provider-faults", "cut-store",
+    "cut-provider",    "cut-agents",      "cut-operator",  "empty-world",     "cloud-lies",
+    "at-step",         "kill-vm",         "kill-agent",    "hang-agent",      "jump-agent",
+    "rogue-vm",        "agent-storm",     "upsert-group",  "scale-group",     "delete-group",
+    "create-instance", "delete-instance", "edit-config",   "refresh-config",  "operator-mood",
+    "deny-identity",
 };
+
+constexpr std::array<std::string_view, kSchedules + 1> kScheduleNames = {
+    "none", "lost-answers", "clog", "pause-at-fence", "restart-storm", "empty-world"};
 
 // How often each kind happens at most, in a run that has it.
 struct Share {
@@ -43,7 +49,8 @@ constexpr std::array kShares = {
     Share{EventKind::kRefreshConfig, 2, 0, 0},     Share{EventKind::kMoodOfOperator, 3, 0, 0},
     Share{EventKind::kDenyIdentity, 1, 0, 0},
 };
-static_assert(kShares.size() == kEventKinds);
+constexpr std::size_t kOnlyInSchedules = 2;
+static_assert(kShares.size() + kOnlyInSchedules == kEventKinds);
 
 // Steps that pass often, rarely, or once in a leadership need numbers of their own size.
 std::uint32_t DrawPassing(Prng& prng) {
@@ -86,6 +93,12 @@ Event DrawEvent(const Share& share, const ScenarioOptions& options, Duration hos
   return event;
 }
 
+// In one seed of five, each as often as the others.
+Schedule DrawsSchedule(Prng& prng) {
+  if (!prng.Chance(1, 5)) return Schedule::kNone;
+  return static_cast<Schedule>(1 + prng.Below(kSchedules));
+}
+
 }  // namespace
 
 std::string_view EventName(EventKind kind) {
@@ -94,14 +107,25 @@ std::string_view EventName(EventKind kind) {
 
 std::string FaultName(Fault fault) { return fmt::format("F{}", static_cast<int>(fault)); }
 
+std::string_view ScheduleName(Schedule schedule) {
+  return kScheduleNames.at(static_cast<std::size_t>(schedule));
+}
+
+std::optional<Schedule> ParseSchedule(std::string_view name) {
+  const auto at = std::ranges::find(kScheduleNames, name);
+  if (at == kScheduleNames.end()) return std::nullopt;
+  return static_cast<Schedule>(at - kScheduleNames.begin());
+}
+
 std::string Describe(const Event& event) {
   std::string text;
   if (event.kind == EventKind::kAtStep) {
-    text = fmt::format("{}.{} at passing {}", StepName(event.step), FaultName(event.fault),
-                       event.passing);
+    text = fmt::format("{}.{} at passing {}{}", StepName(event.step), FaultName(event.fault),
+                       event.passing, event.insists ? " or later" : "");
   } else {
     text = fmt::format("{} at {}", EventName(event.kind), FormatDuration(event.at));
   }
+  if (event.machine) text += fmt::format(" on machine {}", *event.machine);
   if (event.length > Duration()) text += " for " + FormatDuration(event.length);
   return text;
 }
@@ -123,6 +147,10 @@ Scenario DrawScenario(const ScenarioOptions& options) {
   // Apart from all else: a quarter of the runs, which are the same runs but for their disks.
   Prng disks(options.seed ^ 0xD15C0000D15C0000U);
   if (disks.Chance(1, 4)) scenario.setting.database_seed = 1 + (disks.Next() >> 1);
+  Prng schedules(options.seed ^ 0x5C8ED01E5C8ED01EU);
+  const Schedule drawn = DrawsSchedule(schedules);
+  scenario.schedule = options.schedule.value_or(drawn);
+  std::ranges::move(DrawSchedule(scenario, schedules), std::back_inserter(scenario.events));
   return scenario;
 }
 

@@ -6,6 +6,10 @@
 // are ordered, and answers delayed, by the seed alone.
 //
 // Swarm: each kind of event is left out of half of the scenarios.
+//
+// Some scenarios have more events, behind those that every scenario has: one seed in five the ones
+// of a schedule (schedule.h). Whether and which is drawn apart from all else, so that the others are
+// what they would be without.
 #pragma once
 
 #include <array>
@@ -14,6 +18,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/fault_point.h"
@@ -38,15 +43,17 @@ enum class EventKind : std::uint8_t {
   kCutProvider,     // F13 P.
   kCutAgents,       // F13 A: one server and some of the agents.
   kCutOperator,     // F13 O.
-  kCloudLies,       // F10, *empty world*, lags.
+  kEmptyWorld,      // The provider lists nothing. Only in schedules.
+  kCloudLies,       // F10, the same, lags.
   // At a step: any fault class.
   kAtStep,
   // Machines and agents.
-  kKillVm,     // It stops, fails or vanishes.
-  kKillAgent,  // The process dies and starts again.
-  kHangAgent,  // SIGSTOP for a while.
-  kJumpAgent,  // Its wall clock jumps.
-  kRogueVm,    // A machine with our marks that nobody asked for.
+  kKillVm,      // It stops, fails or vanishes.
+  kKillAgent,   // The process dies and starts again.
+  kHangAgent,   // SIGSTOP for a while.
+  kJumpAgent,   // Its wall clock jumps.
+  kRogueVm,     // A machine with our marks that nobody asked for.
+  kAgentStorm,  // Every agent's process within one lease. Only in schedules.
   // Work.
   kUpsertGroup,
   kScaleGroup,
@@ -92,14 +99,34 @@ struct Event {
   Step step = Step::kNone;
   std::uint32_t passing = 0;  // From 1.
   Fault fault = Fault::kNone;
+  // Strikes at the first passing from that one on to which it can happen: a step may be passed by
+  // calls of several kinds.
+  bool insists = false;
+  // What happens to one machine: which, counted in the order of their names. Empty: it is drawn.
+  std::optional<std::size_t> machine = std::nullopt;
 };
 // "12.300 s: pause-server for 20 s", for people.
 [[nodiscard]] std::string Describe(const Event& event);
+
+// The named schedules of faults.md 2.
+enum class Schedule : std::uint8_t {
+  kNone,
+  kLostAnswers,   // F4 and F8 on each call in turn.
+  kClog,          // Links stop one by one and heal in another order.
+  kPauseAtFence,  // F12 between L7 and each effect.
+  kRestartStorm,  // Every process within one lease, several times.
+  kEmptyWorld,    // The provider lists nothing for a while.
+};
+inline constexpr std::size_t kSchedules = static_cast<std::size_t>(Schedule::kEmptyWorld);
+// "clog"; "none".
+[[nodiscard]] std::string_view ScheduleName(Schedule schedule);
+[[nodiscard]] std::optional<Schedule> ParseSchedule(std::string_view name);
 
 struct Scenario {
   std::uint64_t seed = 0;
   Setting setting = {};
   Duration hostile = {};
+  Schedule schedule = Schedule::kNone;
   std::vector<Event> events = {};
 };
 
@@ -107,6 +134,8 @@ struct ScenarioOptions {
   std::uint64_t seed = 0;
   // At least this share of the events at steps is about this one.
   std::optional<std::pair<Step, Fault>> cell = std::nullopt;
+  // This one, or none, instead of what is drawn.
+  std::optional<Schedule> schedule = std::nullopt;
 };
 [[nodiscard]] Scenario DrawScenario(const ScenarioOptions& options);
 

@@ -40,6 +40,7 @@ ServerFactories Factories(const WorldParts& parts, ServerNode& node, SimProvider
                                  .decide = [&node, ask](SimProviderMethod method, SimFate drawn) {
                                    return ask(node, method, drawn);
                                  }});
+        made->link() = node.machine().provider_cut;
         provider = made.get();
         return made;
       },
@@ -98,6 +99,7 @@ ServerNode::ServerNode(const WorldParts& parts, ServerMachine& machine, Asked as
       rpc_(parts.network, loop_, {.process = machine.name}),
       sound_since_(parts.scheduler.now()) {
   ++machine.runs;
+  store_.link() = machine.store_cut;
   machine.rows_lost = machine.rows.broken;
   parts.network.Unsilence(machine.name);
   if (machine.rate != SimLoop::kTrueRate) loop_.SetRate(machine.rate);
@@ -195,6 +197,27 @@ void ServerNode::LookWhetherSound() {
   } else if (paused || sound_since_ == Instant::Never()) {
     sound_since_ = scheduler_.now();
   }
+}
+
+SimLink* ServerNode::LinkOf(Way way) {
+  if (muted()) return nullptr;
+  if (way == Way::kStore) return &store_.link();
+  return provider_ == nullptr ? nullptr : &provider_->link();
+}
+
+void ServerNode::CutWay(Way way, SimLink part) {
+  SimLink* link = LinkOf(way);
+  if (link == nullptr) return;
+  if (part.requests_lost) link->requests_lost = true;
+  if (part.answers_lost) link->answers_lost = true;
+}
+
+void ServerNode::HealWay(Way way, SimLink part) {
+  SimLink* link = LinkOf(way);
+  if (link == nullptr) return;
+  const SimLink& lasts = way == Way::kStore ? machine_.store_cut : machine_.provider_cut;
+  if (part.requests_lost) link->requests_lost = lasts.requests_lost;
+  if (part.answers_lost) link->answers_lost = lasts.answers_lost;
 }
 
 void ServerNode::Mute(SimNetwork& network) {

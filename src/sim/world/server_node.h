@@ -53,6 +53,9 @@ struct ServerMachine {
   bool rows_lost = false;  // Since the present process began.
   Duration wall_skew = {};
   std::int64_t rate = SimLoop::kTrueRate;
+  // What does not get through, whichever process runs.
+  SimLink store_cut = {};
+  SimLink provider_cut = {};
   std::uint64_t runs = 0;
   // The rows are kept by the real code, on a disk with these faults. Empty: by SimCache.
   std::optional<DatabaseFaults> database = std::nullopt;
@@ -95,6 +98,12 @@ class ServerNode final {
   // To be called every second.
   void LookWhetherSound();
 
+  // A part of the way to the store, or to the provider, is cut, or heals as far as the machine lets
+  // it.
+  enum class Way : std::uint8_t { kStore, kProvider };
+  void CutWay(Way way, SimLink part);
+  void HealWay(Way way, SimLink part);
+
   // Nothing that it does from now on leaves the machine: it is about to be destroyed.
   void Mute(SimNetwork& network);
   // Also when it died at a write to its disk.
@@ -108,6 +117,8 @@ class ServerNode final {
     std::uint64_t pauses = 0;
   };
   [[nodiscard]] bool IsSound() const;
+  // Null: there is none, or nothing leaves the machine anyway.
+  [[nodiscard]] SimLink* LinkOf(Way way);
 
   [[nodiscard]] std::unique_ptr<Cache> OpenRows(const WorldParts& parts);
 

@@ -74,31 +74,10 @@ World::World(WorldOptions options)
              .setting = options_.setting,
              .log = *log_,
              .prng = prng_},
-      step_faults_(
-          options_.at_steps,
-          {.die_now = [this](ServerNode& node) { node.Mute(network_); },
-           .die_after_task = [this](ServerNode& node) { node.Mute(network_); },
-           .jump_wall = [this](ServerNode& node,
-                               Duration length) { JumpWall(node.machine().name, length); },
-           .pause =
-               [this](ServerNode& node, Duration length) {
-                 node.loop().Pause();
-                 const std::string name = node.standing().name;
-                 Later(length, [this, name] {
-                   ServerNode* paused = Server(MachineOf(name));
-                   if (paused != nullptr && paused->standing().name == name)
-                     paused->loop().Resume();
-                 });
-               },
-           .cut = [this](ServerNode& node, Step step, std::uint64_t draw,
-                         Duration length) { CutAtStep(node, step, draw, length); },
-           .rival_touches =
-               [this](const std::string& key) {
-                 const ObjectKey name = ObjectKey::Parse(key).value();
-                 const Object* object = bucket_.Find(name);
-                 if (object != nullptr) bucket_.SetByHand(name, object->bytes);
-               },
-           .note = [this](std::string_view who, std::string what) { Note(who, std::move(what)); }}),
+      step_faults_(options_.at_steps,
+                   options_.setting.consistency_window > Duration() ? StepFaults::Looks::kLag
+                                                                    : StepFaults::Looks::kDoNot,
+                   ActsAtSteps()),
       edits_a_(FirstEdits(options_.setting, ShardA())),
       edits_b_(FirstEdits(options_.setting, ShardB())),
       next_second_(Instant() + kSecond) {
@@ -239,6 +218,14 @@ void World::Later(Duration after, Task task) {
   later_[number] = loop_.CallAfter(after, [this, number, task = std::move(task)]() mutable {
     const auto self = later_.extract(number);
     task();
+  });
+}
+
+void World::LaterOnAgent(const std::string& name, Duration after, void (AgentMachine::*act)()) {
+  Later(after, [this, name, act] {
+    for (AgentMachine* agent : Agents()) {
+      if (agent->name() == name) (agent->*act)();
+    }
   });
 }
 
@@ -625,29 +612,97 @@ void World::OnStep(Step step) {
     CountConditions(*node, step);
     return;
   }
+  // W8 is passed by the server too, and counted there.
+  if (step != Step::kW7) return;
+  for (AgentMachine* agent : Agents()) {
+    if (agent->running()) return step_faults_.OnAgentStep(*agent, step);
+  }
 }
 #endif
 
-// --- Cuts at a step ------------------------------------------------------------------------------
+// --- What happens at a step ----------------------------------------------------------------------
 
-void World::CutAtStep(ServerNode& node, Step /*step*/, std::uint64_t draw, Duration length) {
+StepFaults::Acts World::ActsAtSteps() {
+  return {.die_now = [this](ServerNode& node) { node.Mute(network_); },
+          .die_after_task = [this](ServerNode& node) { node.Mute(network_); },
+          .jump_wall = [this](ServerNode& node,
+                              Duration length) { JumpWall(node.machine().name, length); },
+          .pause = [this](ServerNode& node, Duration length) { PauseAtStep(node, length); },
+          .cut = [this](ServerNode& node, std::uint64_t draw,
+                        Duration length) { CutAtStep(node, draw, length); },
+          .lag = [this](ServerNode& node, Duration length) { LagAtStep(node, length); },
+          .list_twice =
+              [this](Duration length) {
+                cloud_.lies().listed_twice = 5'000;
+                Later(length, [this] { cloud_.lies().listed_twice = 0; });
+              },
+          .rival_touches =
+              [this](const std::string& key) {
+                const ObjectKey name = ObjectKey::Parse(key).value();
+                const Object* object = bucket_.Find(name);
+                if (object != nullptr) bucket_.SetByHand(name, object->bytes);
+              },
+          .strike_agent = [this](AgentMachine& agent,
+                                 const Event& event) { StrikeAgent(agent, event); },
+          .note = [this](std::string_view who, std::string what) { Note(who, std::move(what)); }};
+}
+
+void World::PauseAtStep(ServerNode& node, Duration length) {
+  node.loop().Pause();
+  const std::string name = node.standing().name;
+  Later(length, [this, name] {
+    ServerNode* paused = Server(MachineOf(name));
+    if (paused != nullptr && paused->standing().name == name) paused->loop().Resume();
+  });
+}
+
+void World::CutAtStep(ServerNode& node, std::uint64_t draw, Duration length) {
   Prng prng(draw);
   const bool requests = !prng.Chance(1, 3);
-  const bool answers = !requests || !prng.Chance(1, 3);
-  const auto set = [requests, answers](SimLink& link, bool cut) {
-    if (requests) link.requests_lost = cut;
-    if (answers) link.answers_lost = cut;
-  };
-  const bool store = prng.Chance(1, 2);
-  const std::string name = node.standing().name;
-  const auto apply = [this, name, set, store](bool cut) {
+  const SimLink part = {.requests_lost = requests, .answers_lost = !requests || !prng.Chance(1, 3)};
+  const auto way = prng.Chance(1, 2) ? ServerNode::Way::kStore : ServerNode::Way::kProvider;
+  node.CutWay(way, part);
+  Later(length, [this, name = node.standing().name, way, part] {
     ServerNode* at = Server(MachineOf(name));
-    if (at == nullptr || at->standing().name != name || at->muted()) return;
-    if (store) return set(at->store().link(), cut);
-    if (at->provider() != nullptr) set(at->provider()->link(), cut);
-  };
-  apply(true);
-  Later(length, [apply] { apply(false); });
+    if (at != nullptr && at->standing().name == name) at->HealWay(way, part);
+  });
+}
+
+// What it has just asked for is not shown to it for a while.
+void World::LagAtStep(ServerNode& node, Duration length) {
+  constexpr std::uint32_t kAlways = 10'000;
+  node.provider()->faults().stale_look = kAlways;
+  Later(length, [this, name = node.standing().name] {
+    ServerNode* at = Server(MachineOf(name));
+    if (at == nullptr || at->standing().name != name || at->provider() == nullptr) return;
+    at->provider()->faults().stale_look = 0;
+  });
+}
+
+void World::StrikeAgent(AgentMachine& agent, const Event& event) {
+  Prng prng(event.draw);
+  const std::string& name = agent.name();
+  agent.harmed = true;
+  switch (event.fault) {
+    case Fault::kF1:
+      // The step is about its disk.
+      return agent.DieAtChange(AgentMachine::Disk::kIdentity,
+                               {.told = [this, name, length = event.length] {
+                                 LaterOnAgent(name, Duration(), &AgentMachine::Kill);
+                                 LaterOnAgent(name, length, &AgentMachine::Start);
+                               }});
+    case Fault::kF11: return agent.JumpWall(DrawJumpAtStep(prng));
+    case Fault::kF12: agent.Pause(); return LaterOnAgent(name, event.length, &AgentMachine::Resume);
+    default:
+      for (const std::string& server : MachineNames()) {
+        network_.Cut(name, server);
+        network_.Cut(server, name);
+        Later(event.length, [this, name, server] {
+          network_.Heal(name, server);
+          network_.Heal(server, name);
+        });
+      }
+  }
 }
 
 }  // namespace nstance::sim

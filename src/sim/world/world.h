@@ -101,6 +101,8 @@ class World final : public CheckerWorld
   void CorrectWall(const std::string& name);
   // Runs on the world's own clock, whoever is dead by then.
   void Later(Duration after, Task task);
+  // To the machine of that name, if it is there by then.
+  void LaterOnAgent(const std::string& name, Duration after, void (AgentMachine::*act)());
   [[nodiscard]] StepFaults& step_faults() { return step_faults_; }
 
   // --- Reports ---
@@ -169,7 +171,11 @@ class World final : public CheckerWorld
   void OnCertificate(const std::string& process, std::string_view pem);
   void JudgeClocks();
   void CountConditions(ServerNode& node, Step step);
-  void CutAtStep(ServerNode& node, Step step, std::uint64_t draw, Duration length);
+  [[nodiscard]] StepFaults::Acts ActsAtSteps();
+  void PauseAtStep(ServerNode& node, Duration length);
+  void CutAtStep(ServerNode& node, std::uint64_t draw, Duration length);
+  void LagAtStep(ServerNode& node, Duration length);
+  void StrikeAgent(AgentMachine& agent, const Event& event);
   [[nodiscard]] const AgentMachine* AgentOf(const InstanceId& id) const;
 
   WorldOptions options_;
