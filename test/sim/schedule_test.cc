@@ -1,5 +1,5 @@
-// What is drawn beside the events that every scenario has: the named schedules of faults.md 2. Only
-// drawn here; world_test runs them.
+// What is drawn beside the events that every scenario has: the named schedules of faults.md 2, and
+// faults at the cells that runs have to hit. Only drawn here; world_test runs them.
 #include "sim/world/schedule.h"
 
 #include <algorithm>
@@ -125,6 +125,24 @@ TEST(ScheduleTest, StormsAndEmptyWorldsStrikeSeveralTimes) {
 
 TEST(ScheduleTest, WithoutAScheduleThereAreNoEventsOfOne) {
   EXPECT_TRUE(EventsOf(Schedule::kNone, 1).empty());
+}
+
+TEST(ScheduleTest, OneSeedInThreeHasFaultsAtRequiredCellsAndEveryCellIsDrawn) {
+  int with = 0;
+  std::set<std::pair<Step, Fault>> drawn;
+  for (std::uint64_t seed = 0; seed < kSeeds; ++seed) {
+    bool any = false;
+    for (const Event& event : DrawScenario({.seed = seed, .schedule = Schedule::kNone}).events) {
+      if (!event.insists) continue;
+      any = true;
+      drawn.emplace(event.step, event.fault);
+    }
+    if (any) ++with;
+  }
+  EXPECT_GT(with, 280);
+  EXPECT_LT(with, 390);
+  const auto& required = RequiredCells();
+  EXPECT_EQ(drawn, std::set(required.begin(), required.end()));
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 
 #include "base/prng.h"
 #include "base/text.h"
+#include "sim/world/required_cells.h"
 #include "sim/world/schedule.h"
 
 namespace nstance::sim {
@@ -93,6 +94,25 @@ Event DrawEvent(const Share& share, const ScenarioOptions& options, Duration hos
   return event;
 }
 
+// Some of the cells that runs have to hit, each as likely as the others: in a third of the seeds.
+// Most of the steps are passed a few times in a run.
+std::vector<Event> DrawCells(Prng& prng) {
+  std::vector<Event> events;
+  if (!prng.Chance(1, 3)) return events;
+  for (std::int64_t count = prng.Between(8, 24); count > 0; --count) {
+    const auto& [step, fault] = RequiredCells().at(prng.Below(RequiredCells().size()));
+    events.push_back({.kind = EventKind::kAtStep,
+                      .length = Duration::Seconds(1) + prng.UpTo(Duration::Seconds(59)),
+                      .draw = prng.Next(),
+                      .step = step,
+                      .passing = prng.Chance(1, 2) ? 1 + static_cast<std::uint32_t>(prng.Below(2))
+                                                   : DrawPassing(prng),
+                      .fault = fault,
+                      .insists = true});
+  }
+  return events;
+}
+
 // In one seed of five, each as often as the others.
 Schedule DrawsSchedule(Prng& prng) {
   if (!prng.Chance(1, 5)) return Schedule::kNone;
@@ -151,6 +171,8 @@ Scenario DrawScenario(const ScenarioOptions& options) {
   const Schedule drawn = DrawsSchedule(schedules);
   scenario.schedule = options.schedule.value_or(drawn);
   std::ranges::move(DrawSchedule(scenario, schedules), std::back_inserter(scenario.events));
+  Prng cells(options.seed ^ 0xCE115000CE115000U);
+  std::ranges::move(DrawCells(cells), std::back_inserter(scenario.events));
   return scenario;
 }
 

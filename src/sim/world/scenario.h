@@ -8,8 +8,9 @@
 // Swarm: each kind of event is left out of half of the scenarios.
 //
 // Some scenarios have more events, behind those that every scenario has: one seed in five the ones
-// of a schedule (schedule.h). Whether and which is drawn apart from all else, so that the others are
-// what they would be without.
+// of a schedule (schedule.h), and one in three some faults at steps of those that runs have to hit
+// (required_cells.h). Each is drawn apart from all else, so that the other seeds, and the other
+// events, are what they would be without.
 #pragma once
 
 #include <array>
