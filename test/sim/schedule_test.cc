@@ -145,5 +145,27 @@ TEST(ScheduleTest, OneSeedInThreeHasFaultsAtRequiredCellsAndEveryCellIsDrawn) {
   EXPECT_EQ(drawn, std::set(required.begin(), required.end()));
 }
 
+TEST(ScheduleTest, OneSeedInFiveIsALivenessRunInWhichEveryShardKeepsAServer) {
+  int with = 0;
+  for (std::uint64_t seed = 0; seed < kSeeds; ++seed) {
+    const Scenario scenario = DrawScenario({.seed = seed});
+    std::set<std::size_t> lost;
+    for (const Event& event : scenario.events) {
+      if (event.kind == EventKind::kLoseServer) lost.insert(event.machine.value());
+    }
+    if (lost.empty()) continue;
+    ++with;
+    const auto a = static_cast<std::size_t>(scenario.setting.servers_a);
+    const auto b = static_cast<std::size_t>(scenario.setting.servers_b);
+    const auto lost_of_a = static_cast<std::size_t>(
+        std::ranges::count_if(lost, [&](std::size_t machine) { return machine < a; }));
+    EXPECT_LT(lost_of_a, a) << "seed " << seed;
+    EXPECT_LT(lost.size() - lost_of_a, b) << "seed " << seed;
+    EXPECT_LT(*lost.rbegin(), a + b) << "seed " << seed;
+  }
+  EXPECT_GT(with, 150);
+  EXPECT_LT(with, 250);
+}
+
 }  // namespace
 }  // namespace nstance::sim

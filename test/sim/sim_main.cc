@@ -35,6 +35,7 @@ form is printed with the command that shows it.
   --no-shrink      tell of a failure as it is
   --schedule NAME  with this course of faults, or "none", instead of the one that is drawn:
                    lost-answers, clog, pause-at-fence, restart-storm, empty-world
+  --liveness       some servers are lost for good, as in one seed of five: the rest must do
   --cell C4.F8     half of the faults at steps, or more, are this fault at this step
   --plant NAME     with this bug planted
   --plants         list the bugs that can be planted
@@ -148,6 +149,7 @@ Result<Options> ParseCommandLine(const std::vector<std::string_view>& arguments)
   const std::map<std::string_view, bool*> switches = {{"--trace", &options.trace},
                                                       {"--json", &options.json},
                                                       {"--plants", &options.plants},
+                                                      {"--liveness", &options.scenario.liveness},
                                                       {"--help", &options.help}};
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     const std::string_view flag = arguments[i];
@@ -186,6 +188,7 @@ std::string ExtraFlags(const Options& options) {
   if (options.scenario.schedule) {
     flags += fmt::format(" --schedule {}", ScheduleName(*options.scenario.schedule));
   }
+  if (options.scenario.liveness) flags += " --liveness";
   if (options.scenario.cell) {
     const auto [step, fault] = *options.scenario.cell;
     flags += fmt::format(" --cell {}.{}", StepName(step), FaultName(fault));

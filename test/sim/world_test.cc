@@ -41,6 +41,14 @@ TEST(WorldTest, ASeedHoldsUnderEverySchedule) {
   }
 }
 
+TEST(WorldTest, WithServersLostForGoodTheOthersDo) {
+  for (std::uint64_t seed = 0; seed < 3; ++seed) {
+    const Scenario scenario = DrawScenario({.seed = seed, .liveness = true});
+    EXPECT_GE(std::ranges::count(scenario.events, EventKind::kLoseServer, &Event::kind), 1);
+    EXPECT_EQ(Verdict(RunScenario(scenario, {})), "") << "seed " << seed;
+  }
+}
+
 TEST(WorldTest, ASeedIsOneRun) {
   const Scenario scenario = DrawScenario({.seed = 12});
   const RunReport once = RunScenario(scenario, {});

@@ -90,13 +90,13 @@ void Director::HappenToServer(const Event& event, Prng& prng) {
       return;
     case EventKind::kPauseServer:
       OnServer(name, [](ServerNode& node) { node.loop().Pause(); });
-      return world_.Later(event.length, [this, name] {
-        OnServer(name, [](ServerNode& node) { node.loop().Resume(); });
-      });
+      return world_.Later(
+          event.length, [this, name] { OnServer(name, [](ServerNode& node) { node.Resume(); }); });
     case EventKind::kJumpWall: return world_.JumpWall(name, DrawJump(prng));
     case EventKind::kClockRate:
       world_.SetRate(name, kRates.at(prng.Below(kRates.size())));
       return world_.Later(event.length, [this, name] { world_.SetRate(name, SimLoop::kTrueRate); });
+    case EventKind::kLoseServer: return LoseServer(world_.Machine(name), prng);
     default: return LoseCache(world_.Machine(name), prng);
   }
 }
@@ -115,6 +115,24 @@ void Director::LoseCache(ServerMachine& machine, Prng& prng) {
       machine.rows.instances.clear();
       machine.rows.database.Damage(prng);
       return;
+  }
+}
+
+// None of them keeps another server from leading.
+void Director::LoseServer(ServerMachine& machine, Prng& prng) {
+  constexpr std::array kCuts = {SimLink{.requests_lost = true}, SimLink{.answers_lost = true},
+                                SimLink{.requests_lost = true, .answers_lost = true}};
+  switch (prng.Below(3)) {
+    case 0: machine.loss = Loss::kDead; return world_.KillServer(machine.name);
+    case 1:
+      machine.loss = Loss::kFrozen;
+      return OnServer(machine.name, [](ServerNode& node) { node.loop().Pause(); });
+    default:
+      machine.loss = Loss::kCut;
+      machine.store_cut = kCuts.at(prng.Below(kCuts.size()));
+      return OnServer(machine.name, [&](ServerNode& node) {
+        node.CutWay(ServerNode::Way::kStore, machine.store_cut);
+      });
   }
 }
 
@@ -192,11 +210,11 @@ void Director::CutLink(const Event& event, Prng& prng) {
   ServerMachine& machine = world_.Machine(name);
   SimLink* const cable =
       way == ServerNode::Way::kStore ? &machine.store_cut : &machine.provider_cut;
-  const bool named = event.machine.has_value();
+  const bool named = event.machine.has_value() && machine.loss != Loss::kCut;
   if (named) *cable = part;
   OnServer(name, [&](ServerNode& node) { node.CutWay(way, part); });
-  world_.Later(event.length, [this, name, way, part, named, cable] {
-    if (named) *cable = {};
+  world_.Later(event.length, [this, name, way, part, named, cable, &machine] {
+    if (named && machine.loss != Loss::kCut) *cable = {};
     OnServer(name, [&](ServerNode& node) { node.HealWay(way, part); });
   });
 }
@@ -440,6 +458,27 @@ void Director::DenyIdentity(Prng& prng) {
 
 // --- The end -------------------------------------------------------------------------------------
 
+// But for what it has lost for good.
+void Director::Heal(ServerMachine& machine) {
+  machine.rows.broken = false;
+  machine.files.broken = false;
+  if (machine.loss != Loss::kCut) machine.store_cut = {};
+  machine.provider_cut = {};
+  if (machine.database) machine.database = DatabaseFaults();
+  world_.SetRate(machine.name, SimLoop::kTrueRate);
+  world_.CorrectWall(machine.name);
+  OnServer(machine.name, [&](ServerNode& node) {
+    if (node.muted()) return;
+    node.Resume();
+    node.store().faults() = {};
+    node.store().link() = machine.store_cut;
+    if (node.provider() == nullptr) return;
+    node.provider()->faults() = {};
+    node.provider()->link() = {};
+  });
+  world_.StartServer(machine.name);
+}
+
 Duration Director::EndFaults() {
   over_ = true;
   for (const Event& event : events_) {
@@ -449,25 +488,7 @@ Duration Director::EndFaults() {
   world_.step_faults().Stop();
   world_.network().HealAll();
   world_.mutable_cloud().lies() = {};
-  for (const std::string& name : world_.MachineNames()) {
-    ServerMachine& machine = world_.Machine(name);
-    machine.rows.broken = false;
-    machine.files.broken = false;
-    machine.store_cut = machine.provider_cut = {};
-    if (machine.database) machine.database = DatabaseFaults();
-    world_.SetRate(name, SimLoop::kTrueRate);
-    world_.CorrectWall(name);
-    OnServer(name, [](ServerNode& node) {
-      if (node.muted()) return;
-      node.loop().Resume();
-      node.store().faults() = {};
-      node.store().link() = {};
-      if (node.provider() == nullptr) return;
-      node.provider()->faults() = {};
-      node.provider()->link() = {};
-    });
-    world_.StartServer(name);
-  }
+  for (const std::string& name : world_.MachineNames()) Heal(world_.Machine(name));
   for (AgentMachine* agent : world_.Agents()) {
     agent->Spare();
     agent->Resume();

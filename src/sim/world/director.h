@@ -34,6 +34,8 @@ class Director final {
   void Work(const Event& event, Prng& prng);
 
   void LoseCache(ServerMachine& machine, Prng& prng);
+  void LoseServer(ServerMachine& machine, Prng& prng);
+  void Heal(ServerMachine& machine);
   void CutLink(const Event& event, Prng& prng);
   void CutAgents(const Event& event, Prng& prng);
   void CutOperator(const Event& event, Prng& prng);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <span>
 
 #include <fmt/format.h>
 
@@ -14,13 +15,13 @@ namespace nstance::sim {
 namespace {
 
 constexpr std::array<std::string_view, kEventKinds> kEventNames = {
-    "kill-server",     "stop-server",     "restart-storm", "pause-server",    "jump-wall",
-    "clock-rate",      "lose-cache",      "store-faults",  "provider-faults", "cut-store",
-    "cut-provider",    "cut-agents",      "cut-operator",  "empty-world",     "cloud-lies",
-    "at-step",         "kill-vm",         "kill-agent",    "hang-agent",      "jump-agent",
-    "rogue-vm",        "agent-storm",     "upsert-group",  "scale-group",     "delete-group",
-    "create-instance", "delete-instance", "edit-config",   "refresh-config",  "operator-mood",
-    "deny-identity",
+    "kill-server",   "stop-server",     "restart-storm",   "pause-server", "jump-wall",
+    "clock-rate",    "lose-server",     "lose-cache",      "store-faults", "provider-faults",
+    "cut-store",     "cut-provider",    "cut-agents",      "cut-operator", "empty-world",
+    "cloud-lies",    "at-step",         "kill-vm",         "kill-agent",   "hang-agent",
+    "jump-agent",    "rogue-vm",        "agent-storm",     "upsert-group", "scale-group",
+    "delete-group",  "create-instance", "delete-instance", "edit-config",  "refresh-config",
+    "operator-mood", "deny-identity",
 };
 
 constexpr std::array<std::string_view, kSchedules + 1> kScheduleNames = {
@@ -50,8 +51,8 @@ constexpr std::array kShares = {
     Share{EventKind::kRefreshConfig, 2, 0, 0},     Share{EventKind::kMoodOfOperator, 3, 0, 0},
     Share{EventKind::kDenyIdentity, 1, 0, 0},
 };
-constexpr std::size_t kOnlyInSchedules = 2;
-static_assert(kShares.size() + kOnlyInSchedules == kEventKinds);
+constexpr std::size_t kNotShared = 3;  // kLoseServer, kEmptyWorld, kAgentStorm.
+static_assert(kShares.size() + kNotShared == kEventKinds);
 
 // Steps that pass often, rarely, or once in a leadership need numbers of their own size.
 std::uint32_t DrawPassing(Prng& prng) {
@@ -109,6 +110,23 @@ std::vector<Event> DrawCells(Prng& prng) {
                                                    : DrawPassing(prng),
                       .fault = fault,
                       .insists = true});
+  }
+  return events;
+}
+
+// Of the shard's servers, whose numbers begin with `first`, all but one may be lost for good.
+std::vector<Event> DrawLosses(std::size_t first, int servers, Duration hostile, Prng& prng) {
+  std::vector<std::size_t> machines;
+  for (int i = 0; i < servers; ++i) machines.push_back(first + static_cast<std::size_t>(i));
+  prng.Shuffle(std::span(machines));
+  machines.resize(static_cast<std::size_t>(prng.Between(servers > 1 ? 1 : 0, servers - 1)));
+  std::vector<Event> events;
+  events.reserve(machines.size());
+  for (const std::size_t machine : machines) {
+    events.push_back({.kind = EventKind::kLoseServer,
+                      .at = prng.UpTo(hostile),
+                      .draw = prng.Next(),
+                      .machine = machine});
   }
   return events;
 }
@@ -173,6 +191,15 @@ Scenario DrawScenario(const ScenarioOptions& options) {
   std::ranges::move(DrawSchedule(scenario, schedules), std::back_inserter(scenario.events));
   Prng cells(options.seed ^ 0xCE115000CE115000U);
   std::ranges::move(DrawCells(cells), std::back_inserter(scenario.events));
+  Prng losses(options.seed ^ 0x11FE000011FE0000U);
+  if (losses.Chance(1, 5) || options.liveness) {
+    const auto a = static_cast<std::size_t>(scenario.setting.servers_a);
+    for (const auto& [first, servers] : {std::pair(std::size_t{0}, scenario.setting.servers_a),
+                                         std::pair(a, scenario.setting.servers_b)}) {
+      std::ranges::move(DrawLosses(first, servers, scenario.hostile, losses),
+                        std::back_inserter(scenario.events));
+    }
+  }
   return scenario;
 }
 

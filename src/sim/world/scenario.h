@@ -9,7 +9,8 @@
 //
 // Some scenarios have more events, behind those that every scenario has: one seed in five the ones
 // of a schedule (schedule.h), and one in three some faults at steps of those that runs have to hit
-// (required_cells.h). Each is drawn apart from all else, so that the other seeds, and the other
+// (required_cells.h). One in five is a liveness run: each shard keeps one server, and others are
+// lost for good. Each is drawn apart from all else, so that the other seeds, and the other
 // events, are what they would be without.
 #pragma once
 
@@ -36,6 +37,7 @@ enum class EventKind : std::uint8_t {
   kPauseServer,   // F12.
   kJumpWall,      // F11: the wall clock of one server.
   kClockRate,     // F11: one server's clocks run slower or faster for a while.
+  kLoseServer,    // For good, also in calm: it is dead, stands still, or is cut from the store.
   kLoseCache,     // F6: rows and files of one machine are gone, old, or cannot be used.
   // Ways.
   kStoreFaults,     // F3 to F6: one server's way to the store is bad for a while.
@@ -137,6 +139,8 @@ struct ScenarioOptions {
   std::optional<std::pair<Step, Fault>> cell = std::nullopt;
   // This one, or none, instead of what is drawn.
   std::optional<Schedule> schedule = std::nullopt;
+  // A liveness run, whatever is drawn.
+  bool liveness = false;
 };
 [[nodiscard]] Scenario DrawScenario(const ScenarioOptions& options);
 

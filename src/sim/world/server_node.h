@@ -45,6 +45,14 @@ struct DatabaseFaults {
 // Each kind is left out in half of the cases.
 [[nodiscard]] DatabaseFaults DrawDatabaseFaults(Prng& prng);
 
+// What became of a machine for good.
+enum class Loss : std::uint8_t {
+  kNone,
+  kDead,    // No process starts on it.
+  kFrozen,  // Whatever process is on it stands still.
+  kCut,     // As `store_cut` says.
+};
+
 struct ServerMachine {
   std::string name;  // "a1"; the network knows it by this name.
   ShardId shard;
@@ -56,6 +64,7 @@ struct ServerMachine {
   // What does not get through, whichever process runs.
   SimLink store_cut = {};
   SimLink provider_cut = {};
+  Loss loss = Loss::kNone;
   std::uint64_t runs = 0;
   // The rows are kept by the real code, on a disk with these faults. Empty: by SimCache.
   std::optional<DatabaseFaults> database = std::nullopt;
@@ -86,6 +95,10 @@ class ServerNode final {
   // Brought up to date.
   [[nodiscard]] const ServerStanding& standing();
 
+  // After a pause; nothing on a machine that stands still for good.
+  void Resume() {
+    if (machine_.loss != Loss::kFrozen) loop_.Resume();
+  }
   // SIGTERM.
   void Stop();
   // Of a process that has ended by itself: destroys it, and tells how that went.

@@ -254,7 +254,7 @@ ServerNode* World::Server(const std::string& name) {
 }
 
 void World::StartServer(const std::string& name) {
-  if (nodes_.contains(name)) return;
+  if (nodes_.contains(name) || Machine(name).loss == Loss::kDead) return;
   nodes_.emplace(
       name,
       std::make_unique<ServerNode>(
@@ -271,7 +271,9 @@ void World::StartServer(const std::string& name) {
                                 [this](ServerNode& node, SimProviderMethod method, SimFate drawn) {
                                   return step_faults_.OfProvider(node, method, drawn);
                                 }}));
-  Note(nodes_.at(name)->standing().name, "process starts");
+  ServerNode& node = *nodes_.at(name);
+  if (node.machine().loss == Loss::kFrozen) node.loop().Pause();
+  Note(node.standing().name, "process starts");
 }
 
 void World::KillServer(const std::string& name) {
@@ -328,6 +330,17 @@ void World::JudgeClocks() {
   walls_true_since_ = since(walls_true_since_, rates && walls);
 }
 
+bool World::InCore(const ShardId& shard) const {
+  return std::ranges::any_of(machines_, [&](const auto& entry) {
+    return entry.second->shard == shard && entry.second->loss == Loss::kNone;
+  });
+}
+
+bool World::Healed() const {
+  return std::ranges::all_of(machines_,
+                             [](const auto& entry) { return entry.second->loss == Loss::kNone; });
+}
+
 std::vector<ServerStanding> World::Servers() const {
   std::vector<ServerStanding> standings;
   standings.reserve(nodes_.size());
@@ -338,7 +351,7 @@ std::vector<ServerStanding> World::Servers() const {
 bool World::Holds(std::string_view reason) const {
   return std::ranges::any_of(nodes_, [&](const auto& entry) {
     const ShardLeader* leader = entry.second->process().leader();
-    if (leader == nullptr) return false;
+    if (leader == nullptr || entry.second->loop().paused()) return false;
     metrics::Registry gauges;
     leader->Measure(gauges);
     const metrics::Snapshot figures = gauges.Take();
@@ -652,7 +665,7 @@ void World::PauseAtStep(ServerNode& node, Duration length) {
   const std::string name = node.standing().name;
   Later(length, [this, name] {
     ServerNode* paused = Server(MachineOf(name));
-    if (paused != nullptr && paused->standing().name == name) paused->loop().Resume();
+    if (paused != nullptr && paused->standing().name == name) paused->Resume();
   });
 }
 

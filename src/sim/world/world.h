@@ -131,6 +131,8 @@ class World final : public CheckerWorld
   [[nodiscard]] std::vector<ServerStanding> Servers() const override;
   [[nodiscard]] std::map<std::pair<TenantId, GroupKey>, int> DesiredSizes(
       const ShardId& shard) const override;
+  [[nodiscard]] bool InCore(const ShardId& shard) const override;
+  [[nodiscard]] bool Healed() const override;
   [[nodiscard]] Instant RatesTrueSince() const override { return rates_true_since_; }
   [[nodiscard]] Instant WallsTrueSince() const override { return walls_true_since_; }
   [[nodiscard]] std::vector<AgentStanding> AgentStandings() const override;
