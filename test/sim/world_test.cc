@@ -1,10 +1,12 @@
 // Whole simulated clusters: a few fixed seeds, and that a seed is one run. Without the fault points
 // of the preset `sim` events strike at times only. Longer runs: `make sim`.
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -76,6 +78,31 @@ TEST(WorldTest, AQuarterOfTheSeedsKeepTheirRowsInSqlite) {
   }
   EXPECT_GT(with, 200);
   EXPECT_LT(with, 300);
+}
+
+// Of steps that calls of several kinds pass, of looks that lag behind a change, and of an agent.
+TEST(WorldTest, AFaultThatInsistsStrikesWhereItCan) {
+  if (!kHasFaultPoints) GTEST_SKIP() << "only the preset sim has steps";
+  constexpr std::array kCells = {
+      std::pair(Step::kL4, Fault::kF8),  std::pair(Step::kL5, Fault::kF7),
+      std::pair(Step::kL5, Fault::kF10), std::pair(Step::kC4, Fault::kF9),
+      std::pair(Step::kK2, Fault::kF3),  std::pair(Step::kW7, Fault::kF1)};
+  for (const auto& [step, fault] : kCells) {
+    SCOPED_TRACE(fmt::format("{}.{}", StepName(step), FaultName(fault)));
+    Scenario scenario = DrawScenario({.seed = 1});
+    scenario.setting.consistency_window = Duration::Seconds(15);
+    scenario.events = {{.kind = EventKind::kAtStep,
+                        .length = Duration::Seconds(20),
+                        .draw = 1,
+                        .step = step,
+                        .passing = 1,
+                        .fault = fault,
+                        .insists = true}};
+    const RunReport report = RunScenario(scenario, {});
+    EXPECT_EQ(Verdict(report), "");
+    EXPECT_GE(report.cells.at(static_cast<std::size_t>(step)).at(static_cast<std::size_t>(fault)),
+              1U);
+  }
 }
 
 // What servers decided, in whatever order: kind, group and reason of every intent.

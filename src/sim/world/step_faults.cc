@@ -130,7 +130,7 @@ void StepFaults::Strike(ServerNode& node, std::size_t number) {
       // machine runs again.
       Arm(node, number);
       return acts_.pause(node, event.length);
-    case Fault::kF13: return acts_.cut(node, prng.Next(), event.length);
+    case Fault::kF13: return acts_.cut(node, event);
     default: return;
   }
 }

@@ -36,7 +36,7 @@ class StepFaults final {
     std::function<void(ServerNode&)> die_after_task;  // F2.
     std::function<void(ServerNode&, Duration)> jump_wall;
     std::function<void(ServerNode&, Duration)> pause;
-    std::function<void(ServerNode&, std::uint64_t draw, Duration)> cut;
+    std::function<void(ServerNode&, const Event&)> cut;
     std::function<void(ServerNode&, Duration)> lag;             // F9 of what changes something.
     std::function<void(Duration)> list_twice;                   // F10 of a look.
     std::function<void(const std::string& key)> rival_touches;  // F5.

@@ -641,8 +641,7 @@ StepFaults::Acts World::ActsAtSteps() {
           .jump_wall = [this](ServerNode& node,
                               Duration length) { JumpWall(node.machine().name, length); },
           .pause = [this](ServerNode& node, Duration length) { PauseAtStep(node, length); },
-          .cut = [this](ServerNode& node, std::uint64_t draw,
-                        Duration length) { CutAtStep(node, draw, length); },
+          .cut = [this](ServerNode& node, const Event& event) { CutAtStep(node, event); },
           .lag = [this](ServerNode& node, Duration length) { LagAtStep(node, length); },
           .list_twice =
               [this](Duration length) {
@@ -669,13 +668,42 @@ void World::PauseAtStep(ServerNode& node, Duration length) {
   });
 }
 
-void World::CutAtStep(ServerNode& node, std::uint64_t draw, Duration length) {
-  Prng prng(draw);
+// Both ways, or only what the server says is lost.
+bool World::CutClients(const std::string& server, const Event& event) {
+  const Step step = event.step;
+  const bool of_agents =
+      (step >= Step::kR1 && step <= Step::kH7) || (step >= Step::kW1 && step <= Step::kW8);
+  const bool of_operators =
+      (step >= Step::kG1 && step <= Step::kG8) || step == Step::kD4 || step == Step::kD6;
+  std::vector<std::string> clients;
+  for (AgentMachine* agent : Agents()) {
+    if (!of_agents) break;
+    agent->harmed = true;
+    clients.push_back(agent->name());
+  }
+  for (const auto& one : operators_) {
+    if (of_operators) clients.push_back(one->name());
+  }
+  const bool one_way = Prng(event.draw).Chance(1, 2);
+  for (const std::string& client : clients) {
+    network_.Cut(server, client);
+    if (!one_way) network_.Cut(client, server);
+    Later(event.length, [this, server, client] {
+      network_.Heal(server, client);
+      network_.Heal(client, server);
+    });
+  }
+  return !clients.empty();
+}
+
+void World::CutAtStep(ServerNode& node, const Event& event) {
+  Prng prng(Prng(event.draw).Next());
+  if (event.insists && prng.Chance(1, 2) && CutClients(node.machine().name, event)) return;
   const bool requests = !prng.Chance(1, 3);
   const SimLink part = {.requests_lost = requests, .answers_lost = !requests || !prng.Chance(1, 3)};
   const auto way = prng.Chance(1, 2) ? ServerNode::Way::kStore : ServerNode::Way::kProvider;
   node.CutWay(way, part);
-  Later(length, [this, name = node.standing().name, way, part] {
+  Later(event.length, [this, name = node.standing().name, way, part] {
     ServerNode* at = Server(MachineOf(name));
     if (at != nullptr && at->standing().name == name) at->HealWay(way, part);
   });

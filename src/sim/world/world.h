@@ -175,7 +175,9 @@ class World final : public CheckerWorld
   void CountConditions(ServerNode& node, Step step);
   [[nodiscard]] StepFaults::Acts ActsAtSteps();
   void PauseAtStep(ServerNode& node, Duration length);
-  void CutAtStep(ServerNode& node, std::uint64_t draw, Duration length);
+  void CutAtStep(ServerNode& node, const Event& event);
+  // From those whom it talks to in that step; false: nobody.
+  bool CutClients(const std::string& server, const Event& event);
   void LagAtStep(ServerNode& node, Duration length);
   void StrikeAgent(AgentMachine& agent, const Event& event);
   [[nodiscard]] const AgentMachine* AgentOf(const InstanceId& id) const;
