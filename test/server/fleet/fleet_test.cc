@@ -296,6 +296,32 @@ TEST(FleetTest, D6_ADrainIsNotRevokedWhileItsAcknowledgementIsWritten) {
   EXPECT_TRUE(world.UntilReady(3));
 }
 
+TEST(FleetTest, D3_ADrainThatIsWantedBackBeforeItIsDurableWaitsForItsIntent) {
+  World world({.size = 3, .drain_timeout = "1h"});
+  world.Lead("s1");
+  ASSERT_TRUE(world.UntilReady(3));
+  const std::vector<InstanceId> ids = Registered(world);
+  const auto open = [&] {
+    return std::ranges::any_of(ids, [&](const InstanceId& id) {
+      const Instance* instance = world.leader().fleet().Find(id);
+      return instance->drain && !instance->drain->durable;
+    });
+  };
+  world.leader().SetSize(2);
+  ASSERT_TRUE(world.Until(open, Duration::Milliseconds(1)));
+  world.leader().SetSize(3);
+  const Instant begin = world.scheduler().now();
+  int turns = 0;
+  for (; world.scheduler().now() == begin && turns < 1'000; ++turns) world.scheduler().Step();
+  ASSERT_LT(turns, 1'000) << "the same plan was made over and over";
+  EXPECT_TRUE(world.Until([&] {
+    return std::ranges::any_of(world.leader().events, [](const api::InstanceEvent& event) {
+      return event.status == "drain_cancelled";
+    });
+  }));
+  EXPECT_TRUE(world.UntilReady(3));
+}
+
 TEST(FleetTest, AnInstanceIsDeletedOnRequestAndReplaced) {
   World world({.size = 3});
   world.Lead("s1");
