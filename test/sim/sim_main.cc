@@ -36,7 +36,7 @@ form is printed with the command that shows it.
   --schedule NAME  with this course of faults, or "none", instead of the one that is drawn:
                    lost-answers, clog, pause-at-fence, restart-storm, empty-world
   --liveness       some servers are lost for good, as in one seed of five: the rest must do
-  --cell C4.F8     half of the faults at steps, or more, are this fault at this step
+  --cell C4.F8     more than half of the faults at steps are this fault at this step
   --plant NAME     with this bug planted
   --plants         list the bugs that can be planted
   --blind I-nn,... without these checkers

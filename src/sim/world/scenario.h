@@ -135,7 +135,7 @@ struct Scenario {
 
 struct ScenarioOptions {
   std::uint64_t seed = 0;
-  // At least this share of the events at steps is about this one.
+  // Half of the events at steps is about this one, and some more are.
   std::optional<std::pair<Step, Fault>> cell = std::nullopt;
   // This one, or none, instead of what is drawn.
   std::optional<Schedule> schedule = std::nullopt;
