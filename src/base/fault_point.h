@@ -60,9 +60,9 @@ enum class Plant : std::uint8_t {
   kDeadlineFromAnswer,  // The lease counts from the answer to the renewal. I-3.
   kLeaseByWallClock,  // A follower goes by the time in the lease and its own wall clock. I-3, I-4.
   kTakesLeaseEarly,  // A follower waits for half a lease only. I-3.
-  kDoubtfulRenewCounts,  // A renewal whose answer was lost extends the deadline. I-3.
+  kDoubtfulRenewCounts,  // A renewal whose answer was lost extends the deadline. I-3, I-9.
   kIgnoresClockGoneBack,  // A monotonic clock that went back changes nothing. I-3.
-  kTakesOverUnwritten,  // A new leader acts before it has rewritten the journal. I-1.
+  kTakesOverUnwritten,  // A new leader acts before it has rewritten the journal. I-1, I-7.
   kTakeOverKeepsEpoch,  // The journal is taken over under the epoch that it has. I-2.
   kTakeOverKeepsSeq,  // The take-over has no number of its own. I-7.
   kSkipsBudget,  // Effects begin without asking what is left of the lease. I-1, I-3.
@@ -70,10 +70,10 @@ enum class Plant : std::uint8_t {
   kKeepsListenersOpen,  // Who steps down keeps streams and listeners. I-5, I-25.
   kAnswersBeforeDurable,  // A change of a group is answered when its write begins. I-8.
   kGroupsFromCache,  // The take-over writes the groups of the cached copy. I-7, I-8.
-  kInvalidConfigApplied,  // What does not validate (templates, identity) is applied. I-17.
+  kInvalidConfigApplied,  // What does not validate (templates, identity) is applied. I-17, I-18.
   // Creations.
-  kForgetsIntent,  // A create that times out is dropped: nobody owns it any more. I-24.
-  kNewIdAfterTimeout,  // A create that times out is failed: another id takes its place. I-18.
+  kForgetsIntent,  // A create that times out is dropped: nobody owns it any more. I-14, I-24.
+  kNewIdAfterTimeout,  // A create that times out is failed: another id takes its place. I-14, I-18.
   kOtherBytes,  // A create is repeated with another token in it. I-29.
   kNoBackoff,  // A refused create is tried again at once. I-12.
   kFailedKeepsSlot,  // A failed creation goes on counting toward the size. I-17.
@@ -88,29 +88,29 @@ enum class Plant : std::uint8_t {
   kNoMassSilence,  // Many silent agents at once are believed to be unhealthy. I-25.
   kBelievesEmptyListing,  // An empty listing means that every VM is gone. I-25.
   kFirstNotFound,  // One "not found" is enough. I-25.
-  kIgnoresSettle,  // A VM may be judged missing before it had time to appear. I-25.
+  kIgnoresSettle,  // One look that misses a new VM is enough: it had no time to appear. I-25.
   kRestartsDrainDeadline,  // A new leader gives every drain its whole length again. I-23.
   kVanishedNoticeCancels,  // A spot notice that is not repeated cancels its drain. I-23.
   kAnyAck,  // An acknowledgement of another drain ends this one. I-23.
   kAckInMemory,  // An acknowledgement is answered without being stored. I-8.
   kBrakeForgets,  // A new leader begins with an empty window of the brake. I-21.
   kExpiryUnlimited,  // Expiry and drift take from the budget of what was ordered. I-21.
-  kDeletesBeforeIntent,  // The deletion begins while its intent is being written. I-19.
+  kDeletesBeforeIntent,  // The deletion begins while its intent is being written. I-1, I-19.
   kNoTagCheck,  // A deletion asks for whoever has its VM's provider id by now. I-20.
   kTombstoneAtOnce,  // A tombstone is removed with the next sweep. I-13.
   kLateCreationStays,  // A VM that appears after its tombstone is left alone. I-14.
   // Identity and tenants.
   kCertificateBeforeLog,  // A certificate leaves although its log entry was not written. I-30.
-  kRepeatMakesNew,  // The same token and key give another certificate: it is not consumed. I-28.
-  kAcceptsAnyKey,  // A consumed token registers another key. I-28.
-  kKeepsGeneration,  // A renewal does not raise the generation. I-40.
+  kRepeatMakesNew,  // The same token and key give another certificate: it is not consumed. I-7, I-28.
+  kAcceptsAnyKey,  // A consumed token registers another key. I-7, I-28.
+  kKeepsGeneration,  // A renewal does not raise the generation. I-28, I-40.
   kCloneIsFine,  // A renewal from an old generation with another key is granted. I-40.
   kDenyListForgotten,  // The deny list is not asked when somebody connects. I-36.
   kDeletedKeepsStream,  // The streams of a deleted instance stay open. I-36.
   kTenantLeftOut,  // Request ids of groups are remembered without the tenant. I-32.
   kForeignWatcher,  // Watchers are told of every tenant's instances. I-32.
   // The agent.
-  kNewKeyEachTry,  // Every try to renew comes with a new key. I-37.
+  kNewKeyEachTry,  // Every try to renew comes with a new key. I-37, I-40.
   kJoinKeyInMemory,  // The key of the registration is not on disk before it is shown. I-29.
   // Processes.
   kTakesLeaseLate,  // A follower waits for four leases. I-4.

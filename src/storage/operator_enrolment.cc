@@ -20,6 +20,17 @@ Result<crypto::OperatorSubject> SubjectOf(const OperatorRecord& record) {
   return crypto::OperatorSubject{.tenant = record.tenant, .id = *cluster};
 }
 
+namespace {
+
+// The caller's input is good: it is the record that nothing can be signed for.
+Error NotSigned(Error error) {
+  if (error.code == Code::kInvalidArgument) error.code = Code::kFailedPrecondition;
+  error.message = "the operator's record: " + error.message;
+  return error;
+}
+
+}  // namespace
+
 OperatorEnrolment::OperatorEnrolment(Deps deps, Request request, Done done)
     : deps_(deps), request_(std::move(request)), done_(std::move(done)) {}
 
@@ -103,7 +114,7 @@ void OperatorEnrolment::Issue() {
        .log_step = Step::kR7,
        .sign_step = Step::kR6},
       [this](Result<std::string> pem) {
-        if (!pem.has_value()) return done_(Fail(std::move(pem).error()));
+        if (!pem.has_value()) return done_(Fail(NotSigned(std::move(pem).error())));
         done_(EnrolledOperator{.record = request_.record, .certificate_pem = *std::move(pem)});
       });
 }

@@ -15,7 +15,8 @@
 // certificate. Whoever is refused takes its record back.
 //
 // Errors: kAlreadyExists when the key is registered otherwise; kInvalidArgument when another tenant
-// has it; those of CertificateIssuer; else kUnavailable, after which asking again is right.
+// has it; kFailedPrecondition when the record tells of a certificate that cannot be signed; those
+// of CertificateIssuer; else kUnavailable, after which asking again is right.
 #pragma once
 
 #include <functional>

@@ -27,7 +27,8 @@ Renewal::Command Renewal::Look(const Moment& moment) {
     return Store{.certificate_pem = answer_};
   }
   if (state_ != State::kResting || unimplemented_ || moment.link == Link::kDown) return Nothing{};
-  if (!rebind_ && moment.wall < due_) return Nothing{};
+  const bool due = (due_at_ && moment.now >= *due_at_) || (!wall_is_wrong_ && moment.wall >= due_);
+  if (!rebind_ && !due) return Nothing{};
   retry_at_.reset();
   Enter(State::kResting, State::kKeying);
   return PrepareKey{};
@@ -75,6 +76,8 @@ Renewal::Command Renewal::Stored(const Result<Validity>& stored, const Moment& m
   answer_.clear();
   backoff_ = Backoff();
   Plan(jitter);
+  due_at_ = moment.now + (due_ - validity_.not_before);
+  wall_is_wrong_ = moment.wall >= due_;
   return Switch{};
 }
 

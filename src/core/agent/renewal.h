@@ -13,14 +13,18 @@
 //   storing | error                                        | stored? | -        retry later
 //   stored? | Look: time for the retry                     | storing | Store    the same answer
 //
-// Due is a random moment between 1/2 and 2/3 of the certificate's life. Retries wait as a stream
-// does (backoff.h), at most 1/20 of the life that is left.
+// Due is a random moment between 1/2 and 2/3 of the certificate's life, by the wall clock or by the
+// monotonic one, whichever is first (faults.md 4.8 F11). A wall clock by which a certificate that
+// has just come is due already is wrong, and is not asked until the next one: else every
+// certificate would be exchanged at once. Of the first one, which a process finds, only the wall
+// clock tells the age. Retries wait as a stream does (backoff.h), at most 1/20 of the life that is
+// left.
 //
 // The key asked for is kept (`next.key`) until its certificate is in place, so a lost answer is
 // asked for again with the same key; another key would look like a clone (security.md 4). For the
 // same reason an answer that could not be stored is stored again and not asked for again: part of
-// the exchange may have happened. Everything is looked at by the wall clock, which may jump: Look()
-// is called every few seconds and keeps no timer. `Link::kUp` means a connection that shows the
+// the exchange may have happened. Clocks may jump: Look() is called every few seconds and keeps no
+// timer. `Link::kUp` means a connection that shows the
 // present certificate: asking with an older one and a new key would look like a clone, too.
 #pragma once
 
@@ -89,6 +93,8 @@ class Renewal final {
   State state_ = State::kResting;
   Validity validity_;
   Timestamp due_;
+  std::optional<Instant> due_at_;  // The same by the monotonic clock; empty: not known.
+  bool wall_is_wrong_ = false;
   bool rebind_ = false;         // Asked for.
   bool rebind_called_ = false;  // Asked for before the call under way.
   bool unimplemented_ = false;

@@ -18,6 +18,23 @@ HealthState StateOf(const HealthFacts& facts, const HealthJudgement& judged, boo
   return facts.stream_open ? HealthState::kHealthy : HealthState::kDisconnected;
 }
 
+// `unheard_at`: when its first report in this leadership would be late.
+std::optional<Instant> SilentSince(const HealthFacts& facts, const HealthJudgement& judged,
+                                   Instant unheard_at, Instant now) {
+  switch (judged.state) {
+    case HealthState::kUnknown:
+      if (facts.stream_open || now < unheard_at) return std::nullopt;
+      return unheard_at;
+    case HealthState::kLate:
+    case HealthState::kDisconnected:
+    case HealthState::kStale:
+      return std::min(judged.trouble_since.value_or(judged.stale_at), unheard_at);
+    case HealthState::kHealthy:
+    case HealthState::kTerminating: return std::nullopt;
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 bool IsNoticeAction(std::string_view action) {
@@ -55,6 +72,8 @@ HealthJudgement JudgeHealth(const HealthFacts& facts, Instant counting_since,
   if (now >= judged.late_at) {
     judged.trouble_since = std::min(judged.late_at, judged.trouble_since.value_or(judged.late_at));
   }
+  const Instant unheard_at = has_report ? Instant::Never() : base + interval * 3 / 2;
+  judged.silent_since = SilentSince(facts, judged, unheard_at, now);
   switch (judged.state) {
     case HealthState::kHealthy: judged.next_change = judged.late_at; break;
     case HealthState::kUnknown:

@@ -66,6 +66,9 @@ struct HealthJudgement {
   Instant stale_at = {};
   // Since when something is wrong: lateness or the end of the stream, whichever was first.
   std::optional<Instant> trouble_since = std::nullopt;
+  // Since when it is silent (faults.md 4.3 F13): late, disconnected or stale. Whoever has not come
+  // to this leader at all is silent as long after its beginning as a report would be late.
+  std::optional<Instant> silent_since = std::nullopt;
   std::optional<Instant> next_change = std::nullopt;
 };
 
@@ -79,8 +82,8 @@ struct HealthJudgement {
 // The registered, undrained instances of a group, or of a tenant in the shard.
 struct SilenceFacts {
   int registered = 0;
-  // For each that is late, disconnected or stale: since when. Not those whose VM is dead or
-  // missing by the provider's word: they are judged by that. In any order.
+  // HealthJudgement::silent_since of each that is. Not those whose VM is dead or missing by the
+  // provider's word: they are judged by that. In any order.
   std::vector<Instant> silent_since = {};
   // The latest report of any agent of the tenant in the shard that is not silent now.
   std::optional<Instant> last_report = std::nullopt;

@@ -29,7 +29,10 @@ void LookLog::OnFound(ProviderStatus found, Instant now) {
 void LookLog::OnNotFound(Instant now, Instant vm_since, const FleetTimes& times) {
   in_flight = false;
   failed = false;
-  if (now - vm_since < times.t_settle && !Planted(Plant::kIgnoresSettle)) return;
+  if (now - vm_since < times.t_settle) {
+    if (!Planted(Plant::kIgnoresSettle)) return;
+    missing_first = now - times.t_vis;
+  }
   if (!missing_first) missing_first = now;
   missing_last = now;
 }

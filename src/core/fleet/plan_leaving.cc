@@ -51,6 +51,7 @@ bool GateIsOpen(PlanState& state, const PlanItem& item) {
     state.AddHold(code, &item);
     return false;
   };
+  if (state.CountsOnUnsettled()) return held(HoldCode::kWaitingReplacement);
   if (item.replacement != nullptr) {
     const bool far_enough = !state.creation_is_failing() || item.replacement->provisioned();
     if (far_enough && state.deficit() <= 0) return true;
@@ -60,6 +61,7 @@ bool GateIsOpen(PlanState& state, const PlanItem& item) {
   if (state.deficit() > 0 || state.creation_is_failing() || !state.CanRefill(1)) {
     return held(state.NoneCanBeMade() ? HoldCode::kNoReplacement : HoldCode::kWaitingReplacement);
   }
+  if (state.RefillIsUnsettled()) return held(HoldCode::kWaitingReplacement);
   return true;
 }
 

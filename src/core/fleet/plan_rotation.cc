@@ -73,7 +73,9 @@ PlanItem* MostUrgent(PlanState& state) {
 }
 
 // Counted instances without it are at least size (I-22).
-bool GroupCanSpareOne(const PlanState& state) { return state.members() - 1 >= state.size(); }
+bool GroupCanSpareOne(const PlanState& state) {
+  return state.members() - 1 >= state.size() && !state.CountsOnUnsettled();
+}
 
 // The same, counting only what the provider has made: the gate of forced expiry.
 bool ProvisionedCanSpareOne(const PlanState& state) {

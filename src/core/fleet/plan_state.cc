@@ -24,10 +24,7 @@ Standing StandingOf(const InstanceView& instance) {
 }
 
 bool IsSilent(const PlanItem& item, const FleetTimes& times) {
-  const HealthState state = item.health.state;
-  const bool quiet = state == HealthState::kLate || state == HealthState::kDisconnected ||
-                     state == HealthState::kStale;
-  return quiet && !item.view->looks.dead_since &&
+  return item.health.silent_since && !item.view->looks.dead_since &&
          JudgeAbsence(item.view->looks, times) == Absence::kPresent;
 }
 
@@ -106,7 +103,7 @@ void PlanState::ApplySilence() {
     if (!item.member() || !item.registered() || instance.blocked || instance.corrupt) continue;
     ++facts.registered;
     if (IsSilent(item, view.times)) {
-      facts.silent_since.push_back(item.health.trouble_since.value_or(item.health.stale_at));
+      facts.silent_since.push_back(*item.health.silent_since);
     } else if (instance.health.reported_at) {
       facts.last_report = std::max(facts.last_report, instance.health.reported_at);
     }
@@ -313,6 +310,17 @@ PlanItem* PlanState::Revocable() {
 bool PlanState::CanRefill(int freed) {
   const bool room = members_ - freed + 1 <= size() + view.spec.surge;
   return (room && Revocable() != nullptr) || !CreationHold(freed);
+}
+
+bool PlanState::CountsOnUnsettled() const {
+  return std::ranges::any_of(items, [](const PlanItem& item) {
+    return item.member() && item.view->drain && item.view->drain->unsettled;
+  });
+}
+
+bool PlanState::RefillIsUnsettled() {
+  const PlanItem* back = Revocable();
+  return back != nullptr && back->view->drain->unsettled;
 }
 
 void PlanState::Refill() {

@@ -120,6 +120,10 @@ class PlanState {
   // created. REQUIRES: CanRefill(0).
   void Refill();
   [[nodiscard]] bool CanRefill(int freed);
+  // This plan revokes a drain that is not settled: that member counts for nobody who leaves.
+  [[nodiscard]] bool CountsOnUnsettled() const;
+  // The next refill would be such a one.
+  [[nodiscard]] bool RefillIsUnsettled();
   // One more member beside `of`: opens a rotation. REQUIRES: no CreationHold(0).
   void CreateBeside(const PlanItem& of, int priority);
 

@@ -83,6 +83,10 @@ TableRow Ended(const TableFacts& facts) {
   row.close_drain = facts.drain_open;
   // A deletion whose VM still shows goes on under its intent.
   row.close_delete = facts.delete_open && facts.provider == ProviderFinding::kAbsent;
+  // Nothing would ask about it again: the deletion itself finds out whether the VM is gone.
+  if (facts.delete_open && facts.provider == ProviderFinding::kUnlisted) {
+    row.step = TableStep::kContinueDelete;
+  }
   return row;
 }
 

@@ -20,6 +20,7 @@
 //   deleting             | delete or none    | any      | kContinueDelete (intent opened if none)
 //   gone, failed         | any               | found    | kLateCreation: two looks, delete again
 //   gone, failed         | any               | absent   | kRetain: removed after retention
+//   gone, failed         | delete            | unlisted | kContinueDelete: its end was not noted
 //   none                 | drain, delete     | absent   | kNothing
 //   none                 | none, drain,      | found    | kOrphan (sweep.h)
 //                        | delete            |          |

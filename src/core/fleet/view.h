@@ -36,6 +36,8 @@ struct DrainView {
   bool acked = false;
   // A watcher that does not understand `drain_cancelled` was told of this drain (wire.md 7.7).
   bool told_for_good = false;
+  // Its intent or its acknowledgement is being written: whether and when it is revoked is open.
+  bool unsettled = false;
   friend bool operator==(const DrainView&, const DrainView&) = default;
 };
 

@@ -180,7 +180,8 @@ void Fleet::Engine::CreationFinished(const InstanceId& id, CreationMachine::Resu
 // kHeld: it is only made durable; the planner begins it when the brake allows.
 void Fleet::Engine::BeginDeletion(Entry& entry, const fleet::Action& action, Brake brake) {
   Instance& instance = entry.instance;
-  if (instance.drain && !instance.drain->durable) return MarkDirty(entry);
+  // The intent of its drain is being written: the plan is made again when that is done.
+  if (instance.drain && !instance.drain->durable) return;
   if (instance.drain && deps_.loop.Now() >= instance.drain_deadline) AtStep(Step::kD7);
   const bool begin = brake == Brake::kFree;
   if (begin && action.counted) {

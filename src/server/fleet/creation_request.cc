@@ -77,6 +77,13 @@ InstanceRecord NewInstanceRecord(const NewInstance& instance, const MergedInstan
   return record;
 }
 
+void NameVm(InstanceRecord& record, const ProviderInstance& vm) {
+  record.provider_instance_id = vm.provider_instance_id;
+  if (record.private_ipv4.empty()) record.private_ipv4 = vm.private_ipv4;
+  if (record.private_ipv6.empty()) record.private_ipv6 = vm.private_ipv6;
+  if (record.hostname.empty()) record.hostname = vm.hostname;
+}
+
 crypto::RegistrationClaims TokenClaims(const InstanceRecord& record, const TokenPlace& place) {
   CHECK(record.nonce.has_value(), "{}", record.instance_id.text());
   const Timestamp issued = Timestamp::FromUnix(record.nonce->iat);

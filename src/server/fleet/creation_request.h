@@ -48,6 +48,9 @@ struct NewInstanceTerms {
                                                const MergedInstanceConfig& config,
                                                const NewInstanceTerms& terms);
 
+// Which VM it is. What the agent has said about itself counts more than what the provider says.
+void NameVm(InstanceRecord& record, const ProviderInstance& vm);
+
 struct TokenPlace {
   ClusterId cluster;
   ShardId shard;

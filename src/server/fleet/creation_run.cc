@@ -38,12 +38,8 @@ void Adopt(InstanceRecord& record, const ProviderInstance& vm, Timestamp now) {
     record.phase = InstancePhase::kProvisioned;
     record.phase_at = now;
   }
-  record.provider_instance_id = vm.provider_instance_id;
-  // What the agent has said about itself counts more.
   if (Planted(Plant::kC5Overwrites)) record.public_key_pem.clear();
-  if (record.private_ipv4.empty()) record.private_ipv4 = vm.private_ipv4;
-  if (record.private_ipv6.empty()) record.private_ipv6 = vm.private_ipv6;
-  if (record.hostname.empty()) record.hostname = vm.hostname;
+  NameVm(record, vm);
 }
 
 }  // namespace
@@ -278,7 +274,7 @@ void CreationRun::WriteFailed(const Error& error, fleet::FailureClass failure) {
   engine_.CreationFailed(*engine_.Find(id_), failure, error);
   engine_.records().Update(
       id_, {.persist = RecordStore::Persist::kUntilDone, .step = Step::kC5},
-      [error, failure, now = engine_.loop().WallNow()](InstanceRecord& record) -> Status {
+      [error, failure, now = engine_.Clock().wall](InstanceRecord& record) -> Status {
         if (record.phase != InstancePhase::kCreating) return {};  // Registered after all.
         record.phase = InstancePhase::kFailed;
         record.phase_at = now;
@@ -291,7 +287,7 @@ void CreationRun::WriteFailed(const Error& error, fleet::FailureClass failure) {
 
 void CreationRun::Bury(const Error& why) {
   const auto done = [this](const Result<StoredRecord>& stored) { OnWritten(stored); };
-  const Timestamp now = engine_.loop().WallNow();
+  const Timestamp now = engine_.Clock().wall;  // How long the tombstone is kept counts from it.
   if (record() == nullptr) {
     return engine_.records().Create(
         Tombstone(plan_.instance, now, why),

@@ -132,7 +132,7 @@ void DeletionRun::Bury() {
     if (!stored.has_value()) return engine_.StepDown(stored.error());
     Do(machine_.Written(Input()));
   };
-  const Timestamp now = engine_.loop().WallNow();
+  const Timestamp now = engine_.Clock().wall;  // How long the tombstone is kept counts from it.
   if (entry->instance.record() == nullptr) {
     // An orphan: its tombstone tells that this id is over.
     const Intent& intent = entry->instance.deletion->intent;

@@ -93,7 +93,8 @@ void Fleet::Engine::CountDrain(const Instance& instance) {
 
 // The journal first, then the record, then the event.
 void Fleet::Engine::Revoke(Entry& entry) {
-  if (!entry.instance.drain || !entry.instance.drain->durable) return MarkDirty(entry);
+  // Its intent is being written: the plan is made again when that is done.
+  if (!entry.instance.drain || !entry.instance.drain->durable) return;
   // Whoever is told that the drain is acknowledged may count on the deletion; the plan is made
   // again when the acknowledgement is durable.
   if (!entry.ackers.empty()) return;

@@ -138,6 +138,7 @@ class Fleet::Engine final {
   [[nodiscard]] const EventRing* History(const GroupName& group) const;
   [[nodiscard]] const EventLog& events() const { return events_; }
   [[nodiscard]] std::size_t size() const { return entries_.size(); }
+  [[nodiscard]] const PlannerWork& planned() const { return planned_; }
   [[nodiscard]] fleet::InstanceStory StoryOf(const Instance& instance) const;
   [[nodiscard]] fleet::GroupStory StoryOf(const GroupName& name) const;
   // The create intent is durable.
@@ -253,6 +254,7 @@ class Fleet::Engine final {
   [[nodiscard]] std::size_t FillView(const GroupName& group, const GroupsSnapshot& groups,
                                      fleet::GroupView& view) const;
   void FillView(const Instance& instance, fleet::InstanceView& view) const;
+  [[nodiscard]] bool IsBeingAcked(const Instance& instance) const;
   // The view that plans are made from, filled for this group.
   [[nodiscard]] const fleet::GroupView& ScratchView(const GroupName& group);
   [[nodiscard]] GroupMemory MemoryUnder(const GroupName& group, const GroupsSnapshot& groups) const;
@@ -273,6 +275,7 @@ class Fleet::Engine final {
   void Schedule();
   void PlanSome();
   void PlanOne(const GroupName& group);
+  [[nodiscard]] std::size_t StepsOf(const GroupName& group) const;
   void AskForRoom(const fleet::GroupView& view, const fleet::Plan& plan);
   void ArmReplan();
   void TellGroup(const GroupName& group);
@@ -297,11 +300,18 @@ class Fleet::Engine final {
   void OnListing(ProviderResult<std::vector<ProviderInstance>> listing, Instant begun_at);
   void TakeListing(const std::vector<ProviderInstance>& listing, Instant begun_at);
   void JudgeUnknown(const std::vector<const ProviderInstance*>& unknown, Instant begun_at);
+  void CompleteRecord(const Entry& entry, const ProviderInstance& vm,
+                      const std::vector<ProviderInstance>& listing);
   void DeleteLate(Entry& entry, const ProviderInstance& vm, Instant begun_at);
   void DeleteDuplicate(const Entry& entry, const ProviderInstance& vm, Instant begun_at);
   void DeleteOrphan(const fleet::OrphanFinding& orphan);
   void RemoveOldRecords();
+  [[nodiscard]] bool IsExpected(const Instance& instance) const;
   [[nodiscard]] std::size_t ExpectedVms() const;
+  [[nodiscard]] Duration SweepRetry() const;
+  void LookAtEach(Instant begun_at);
+  void AnsweredByName(const Instance& instance);
+  void ListedByName();
   [[nodiscard]] Instant Stopwatch() const {
     return deps_.stopwatch ? deps_.stopwatch() : deps_.loop.Now();
   }
@@ -354,8 +364,11 @@ class Fleet::Engine final {
   std::set<GroupName> dirty_;
   std::set<InstanceId> looks_due_;
   bool plan_scheduled_ = false;
+  mutable PlannerWork planned_;  // Previews are work too.
   std::optional<Instant> expiry_paused_until_ = std::nullopt;
   bool provider_listed_ = false;
+  // Until then: those that an empty listing lacked and that nobody has found by name yet.
+  std::set<InstanceId> unlisted_;
   std::optional<Instant> swept_at_ = std::nullopt;  // The last listing that was used.
   std::size_t orphans_seen_ = 0;                    // In it.
 

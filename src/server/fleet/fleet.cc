@@ -100,6 +100,8 @@ const EventRing* Fleet::Events(const TenantId& tenant) const {
 
 const EventLog::Totals& Fleet::event_totals() const { return engine_->events().totals(); }
 std::size_t Fleet::size() const { return engine_->size(); }
+std::size_t Fleet::steps_per_turn() const { return engine_->options().steps_per_turn; }
+const PlannerWork& Fleet::planned() const { return engine_->planned(); }
 
 void Fleet::StreamOpened(const InstanceId& id) { engine_->StreamOpened(id); }
 void Fleet::StreamEnded(const InstanceId& id) { engine_->StreamEnded(id); }

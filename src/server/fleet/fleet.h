@@ -61,6 +61,7 @@
 #include "server/fleet/event_log.h"
 #include "server/fleet/instance.h"
 #include "server/fleet/record_store.h"
+#include "server/fleet/step_budget.h"
 #include "server/groups_snapshot.h"
 #include "server/type_archs.h"
 #include "storage/journal_writer.h"
@@ -95,6 +96,8 @@ struct FleetOptions {
   std::shared_ptr<const crypto::PrivateKey> token_key = {};
   fleet::FleetTimes times = {};  // Of faults.md 1; intervals of the configuration are filled in.
   Duration send_timeout = Duration::Seconds(2);
+  // How much one turn of the loop may plan (step_budget.h).
+  std::size_t steps_per_turn = StepBudget::kPerTurn;
 };
 
 // What the owner is told, always after the fact is durable; none of them may destroy the fleet.
@@ -221,6 +224,10 @@ class Fleet final {
   [[nodiscard]] const EventLog::Totals& event_totals() const;
   // Instances of the table, tombstones included: what one plan costs at most.
   [[nodiscard]] std::size_t size() const;
+  // For whoever plans in turns of his own.
+  [[nodiscard]] std::size_t steps_per_turn() const;
+  // Everything that was planned, previews included.
+  [[nodiscard]] const PlannerWork& planned() const;
 
   // --- Agents ------------------------------------------------------------------------------------
 

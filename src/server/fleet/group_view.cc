@@ -13,14 +13,14 @@ fleet::Reason ReasonOf(const std::string& word) {
   return fleet::ParseReason(word).value_or(fleet::Reason::kRequested);
 }
 
-bool IsSilent(fleet::HealthState state) {
-  return state == fleet::HealthState::kLate || state == fleet::HealthState::kDisconnected ||
-         state == fleet::HealthState::kStale;
-}
-
 }  // namespace
 
 // --- One instance --------------------------------------------------------------------------------
+
+bool Fleet::Engine::IsBeingAcked(const Instance& instance) const {
+  const Entry* entry = Find(instance.id);
+  return entry != nullptr && !entry->ackers.empty();
+}
 
 void Fleet::Engine::FillView(const Instance& instance, fleet::InstanceView& view) const {
   view.id = instance.id;
@@ -51,7 +51,8 @@ void Fleet::Engine::FillView(const Instance& instance, fleet::InstanceView& view
                                   .deadline = instance.drain_deadline,
                                   .epoch = intent.epoch,
                                   .acked = intent.acked_at.has_value(),
-                                  .told_for_good = instance.told_for_good};
+                                  .told_for_good = instance.told_for_good,
+                                  .unsettled = !instance.drain->durable || IsBeingAcked(instance)};
   }
   view.deletion.reset();
   if (instance.deletion) {
@@ -136,7 +137,7 @@ std::size_t Fleet::Engine::FillView(const GroupName& group, const GroupsSnapshot
       if (!instance.live() && !(failed && Planted(Plant::kFailedKeepsSlot))) continue;
       if (used == view.instances.size()) view.instances.push_back({.id = id});
       FillView(instance, view.instances[used++]);
-      silent = silent || IsSilent(HealthOf(instance).state);
+      silent = silent || HealthOf(instance).silent_since.has_value();
     }
   }
   FillCreation(group, groups, view);
@@ -275,14 +276,14 @@ fleet::TenantHealthView Fleet::Engine::TenantHealth(const TenantId& tenant) cons
     if (instance->phase() != InstancePhase::kRegistered) continue;
     ++facts.registered;
     const fleet::HealthJudgement health = HealthOf(*instance);
-    if (!IsSilent(health.state)) {
+    if (!health.silent_since) {
       facts.last_report = std::max(facts.last_report, instance->health.reported_at);
       continue;
     }
     const bool vm_in_doubt =
         fleet::IsDead(instance->looks.status) ||
         fleet::JudgeAbsence(instance->looks, times_) != fleet::Absence::kPresent;
-    if (!vm_in_doubt && health.trouble_since) facts.silent_since.push_back(*health.trouble_since);
+    if (!vm_in_doubt) facts.silent_since.push_back(*health.silent_since);
   }
   const std::optional<Instant> last_report = facts.last_report;
   return {.silence = fleet::JudgeSilence(std::move(facts), times_, deps_.loop.Now()),

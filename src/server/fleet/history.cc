@@ -177,6 +177,7 @@ const EventRing* Fleet::Engine::History(const GroupName& group) const {
 // --- Previews and stories ------------------------------------------------------------------------
 
 fleet::Plan Fleet::Engine::Preview(const GroupName& group, const GroupsSnapshot& groups) const {
+  planned_.Add(1 + entries_.size());
   return fleet::PlanGroup(ViewOf(group, groups), deps_.loop.Now());
 }
 

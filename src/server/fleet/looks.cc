@@ -73,13 +73,22 @@ void Fleet::Engine::OnLook(const InstanceId& id, const ProviderResult<ProviderIn
   if (entry == nullptr) return;
   Instance& instance = entry->instance;
   if (answer.has_value()) return Found(*entry, *answer);
-  if (answer.error().error.code == Code::kNotFound) {
+  // Its provider id is another VM's by now: its own is not there any more.
+  const bool reused = answer.error().reason == ProviderReason::kMismatch;
+  if (reused && !instance.looks.missing_first) {
+    Raise({.name = "identity_mismatch",
+           .detail = "its provider id is another VM's",
+           .tenant = instance.tenant,
+           .instance_id = id});
+  }
+  if (reused || answer.error().error.code == Code::kNotFound) {
     instance.looks.OnNotFound(deps_.loop.Now(), instance.vm_since.value_or(instance.created_at),
                               times_);
   } else {
     instance.looks.OnError();
     TellError(*entry, "looking: " + answer.error().error.message);
   }
+  AnsweredByName(instance);
   MarkDirty(*entry);
 }
 
@@ -98,6 +107,7 @@ void Fleet::Engine::Found(Entry& entry, const ProviderInstance& vm) {
   instance.vm = vm;
   instance.vm_at = deps_.loop.WallNow();
   if (before != instance.looks.status) rows_.Write(instance);
+  AnsweredByName(instance);
   if (was_looking || before != instance.looks.status) MarkDirty(entry);
 }
 

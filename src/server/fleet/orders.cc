@@ -174,7 +174,11 @@ void Fleet::Engine::Delete(DeleteOrder order, OrderDone done) {
     length = view.spec.drain_timeout;
   }
   if (instance.phase() != InstancePhase::kRegistered) length = {};
-  if (instance.drain && length > Duration()) return done("draining");
+  if (instance.drain && length > Duration()) {
+    if (instance.drain->durable) return done("draining");
+    entry->waiters.push_back(std::move(done));  // Answered with the intent.
+    return;
+  }
   if (!instance.deletion) {
     instance.order = fleet::OrderView{.reason = fleet::Reason::kRequested, .drain = length};
   }

@@ -89,10 +89,9 @@ void Fleet::Engine::Schedule() {
 
 void Fleet::Engine::PlanSome() {
   plan_scheduled_ = false;
-  StepBudget budget;
+  StepBudget budget(options_.steps_per_turn);
   while (!dirty_.empty()) {
-    const auto members = by_group_.find(*dirty_.begin());
-    if (!budget.Take(1 + (members == by_group_.end() ? 0 : members->second.size()))) break;
+    if (!budget.Take(StepsOf(*dirty_.begin()))) break;
     const auto node = dirty_.extract(dirty_.begin());
     PlanOne(node.value());
   }
@@ -100,7 +99,13 @@ void Fleet::Engine::PlanSome() {
   ArmReplan();
 }
 
+std::size_t Fleet::Engine::StepsOf(const GroupName& group) const {
+  const auto members = by_group_.find(group);
+  return 1 + (members == by_group_.end() ? 0 : members->second.size());
+}
+
 void Fleet::Engine::PlanOne(const GroupName& group) {
+  planned_.Add(StepsOf(group));
   GroupState& state = group_states_[group];
   (void)BrakeOf(group.first);  // It is shown from the first plan on.
   const Instant now = deps_.loop.Now();

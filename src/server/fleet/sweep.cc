@@ -9,7 +9,7 @@ namespace nstance {
 namespace {
 
 // After a listing that failed or proved nothing.
-constexpr Duration kSweepRetry = Duration::Seconds(10);
+constexpr Duration kSweepRetry = Duration::Seconds(5);
 constexpr std::size_t kRemovalsPerSweep = 100;
 
 }  // namespace
@@ -30,21 +30,25 @@ void Fleet::Engine::Sweep() {
   listing_->Start();
 }
 
-// Records that should have a VM which every listing shows by now.
+// Whether every listing shows its VM by now. One that was asked for by name and found absent twice
+// (RU7) is not expected: else a new leader of a shard whose VMs are all gone would wait for ever
+// for a listing that is not empty.
+bool Fleet::Engine::IsExpected(const Instance& instance) const {
+  return instance.live() && instance.vm_since &&
+         deps_.loop.Now() - *instance.vm_since >= times_.t_settle && !instance.deletion_started &&
+         fleet::JudgeAbsence(instance.looks, times_) != fleet::Absence::kAbsent;
+}
+
 std::size_t Fleet::Engine::ExpectedVms() const {
-  const Instant now = deps_.loop.Now();
-  return static_cast<std::size_t>(std::ranges::count_if(entries_, [&](const auto& at) {
-    const Instance& instance = at.second->instance;
-    return instance.live() && instance.vm_since && now - *instance.vm_since >= times_.t_settle &&
-           !instance.deletion_started;
-  }));
+  return static_cast<std::size_t>(std::ranges::count_if(
+      entries_, [this](const auto& at) { return IsExpected(at.second->instance); }));
 }
 
 void Fleet::Engine::OnListing(ProviderResult<std::vector<ProviderInstance>> listing,
                               Instant begun_at) {
   if (!listing.has_value()) {
     deps_.log.Warning("the provider could not be listed", {{"error", listing.error().error}});
-    return ScheduleSweep(std::min(gc_interval_, kSweepRetry));
+    return ScheduleSweep(SweepRetry());
   }
   probe_.Swept(deps_.loop.Now() - begun_at);
   const fleet::ListingUse use =
@@ -52,19 +56,52 @@ void Fleet::Engine::OnListing(ProviderResult<std::vector<ProviderInstance>> list
   if (use == fleet::ListingUse::kUse) {
     TakeListing(*listing, begun_at);
   } else {
-    // Empty although VMs are expected: every one of them is asked for by name.
     deps_.log.Error("the provider lists no instance although some are expected",
                     {{"expected", ExpectedVms()}});
-    for (auto& [id, entry] : entries_) {
-      if (entry->instance.live() && entry->instance.vm_since) Look(*entry);
-      if (!Planted(Plant::kBelievesEmptyListing)) continue;
-      entry->instance.looks.missing_first = begun_at - times_.t_vis;
-      entry->instance.looks.missing_last = begun_at;
-      MarkDirty(*entry);
-    }
+    LookAtEach(begun_at);
   }
   RemoveOldRecords();
-  ScheduleSweep(gc_interval_);
+  ScheduleSweep(provider_listed_ ? gc_interval_ : SweepRetry());
+}
+
+// As long as nothing is deleted for want of a listing, also where no sweeps are wanted.
+Duration Fleet::Engine::SweepRetry() const {
+  if (!provider_listed_ && gc_interval_ == Duration()) return kSweepRetry;
+  return std::min(gc_interval_, kSweepRetry);
+}
+
+// Empty although VMs are expected: every one of them is asked for by name.
+void Fleet::Engine::LookAtEach(Instant begun_at) {
+  unlisted_.clear();
+  for (auto& [id, entry] : entries_) {
+    const Instance& instance = entry->instance;
+    const bool known = !provider_listed_ && instance.looks.found_at.has_value();
+    if (!provider_listed_ && !known && IsExpected(instance)) unlisted_.insert(id);
+    // A leader without a listing comes here every few seconds.
+    const std::optional<Instant> due =
+        provider_listed_ ? begun_at : fleet::NextLook(instance.looks, began_at_, times_);
+    if (!known && due && *due <= deps_.loop.Now() && instance.live() && instance.vm_since) {
+      Look(*entry);
+    }
+    if (!Planted(Plant::kBelievesEmptyListing)) continue;
+    entry->instance.looks.missing_first = begun_at - times_.t_vis;
+    entry->instance.looks.missing_last = begun_at;
+    MarkDirty(*entry);
+  }
+  if (!provider_listed_ && unlisted_.empty()) ListedByName();
+}
+
+// The provider was asked for this VM. When all that an empty listing lacked were found by name, or
+// found absent twice (RU7), it counts as complete.
+void Fleet::Engine::AnsweredByName(const Instance& instance) {
+  if (provider_listed_ || unlisted_.empty()) return;
+  if (!instance.looks.found_at && IsExpected(instance)) return;
+  if (unlisted_.erase(instance.id) > 0 && unlisted_.empty()) ListedByName();
+}
+
+void Fleet::Engine::ListedByName() {
+  provider_listed_ = true;
+  for (const auto& [group, ids] : by_group_) MarkDirty(group);
 }
 
 void Fleet::Engine::TakeListing(const std::vector<ProviderInstance>& listing, Instant begun_at) {
@@ -90,6 +127,7 @@ void Fleet::Engine::TakeListing(const std::vector<ProviderInstance>& listing, In
     seen.insert(*vm.instance_id);
     if (entry->instance.live()) {
       Found(*entry, vm);
+      CompleteRecord(*entry, vm, listing);
     } else {
       DeleteLate(*entry, vm, begun_at);
     }
@@ -108,6 +146,37 @@ void Fleet::Engine::TakeListing(const std::vector<ProviderInstance>& listing, In
   if (first) {
     for (const auto& [group, ids] : by_group_) MarkDirty(group);
   }
+}
+
+// Its agent registered before the provider had answered, and whoever made it led no more when the
+// answer came: the record learns its VM now. Of several the older one (faults.md 4.1 F10); the
+// others are duplicates from then on.
+void Fleet::Engine::CompleteRecord(const Entry& entry, const ProviderInstance& vm,
+                                   const std::vector<ProviderInstance>& listing) {
+  const auto is_nameless = [](const InstanceRecord& record) {
+    return record.provider_instance_id.empty() &&
+           (record.phase == InstancePhase::kRegistered || record.phase == InstancePhase::kDraining);
+  };
+  const auto is_over = [](const ProviderInstance& one) {
+    return one.status == ProviderStatus::kDeleting || one.status == ProviderStatus::kDeleted;
+  };
+  const InstanceRecord* record = entry.instance.record();
+  if (record == nullptr || !is_nameless(*record) || is_over(vm)) return;
+  if (entry.creation != nullptr || entry.instance.deletion) return;  // Theirs to find.
+  if (std::ranges::any_of(listing, [&](const ProviderInstance& other) {
+        return other.instance_id == vm.instance_id && !is_over(other) &&
+               other.launched_at < vm.launched_at;
+      })) {
+    return;
+  }
+  records_.Update(
+      entry.instance.id, {.persist = RecordStore::Persist::kOnce, .step = Step::kC5},
+      [vm, is_nameless](InstanceRecord& now) -> Status {
+        if (!is_nameless(now)) return Fail(FailedPrecondition("it has changed meanwhile"));
+        NameVm(now, vm);
+        return {};
+      },
+      [](const Result<StoredRecord>&) {});  // If it failed, the next sweep tries again.
 }
 
 void Fleet::Engine::JudgeUnknown(const std::vector<const ProviderInstance*>& unknown,

@@ -15,6 +15,10 @@ namespace nstance {
 namespace {
 
 constexpr Duration kBindRetry = Duration::Milliseconds(200);
+// A request of an earlier leadership, of this process too, may arrive minutes late and take the
+// address away again: nobody new reaches the leader then.
+constexpr Duration kLateRequests = Duration::Minutes(10);
+constexpr Duration kNetworkRepeatThen = Duration::Seconds(15);
 constexpr Duration kNetworkRepeat = Duration::Minutes(2);
 constexpr Duration kNetworkRetry = Duration::Seconds(1);
 constexpr std::array kPorts = {RpcPort::kRegistration, RpcPort::kAgent, RpcPort::kOperator};
@@ -212,8 +216,11 @@ void ShardLeader::AssignNetwork() {
       *options_.network, [this, again](const ProviderResult<void>& assigned) {
         if (!assigned.has_value()) return again(assigned.error().error);
         network_ready_ = true;
-        // A request of an older leader may arrive late and take the address away again.
-        network_ = deps_.loop.CallAfter(kNetworkRepeat, [this] { AssignNetwork(); });
+        const Instant now = deps_.loop.Now();
+        if (!network_since_) network_since_ = now;
+        network_ = deps_.loop.CallAfter(
+            now - *network_since_ < kLateRequests ? kNetworkRepeatThen : kNetworkRepeat,
+            [this] { AssignNetwork(); });
         MaybeOpen();
       });
 }
@@ -238,7 +245,8 @@ void ShardLeader::MakeFleet() {
                    .server = facts_,
                    .token_key = options_.identity->nonce_key,
                    .times = options_.times,
-                   .send_timeout = options_.send_timeout},
+                   .send_timeout = options_.send_timeout,
+                   .steps_per_turn = options_.steps_per_turn},
       FleetOwner{.instance_event =
                      [this](const api::InstanceEvent& event) {
                        if (services_ != nullptr) services_->watches().OnInstanceEvent(event);

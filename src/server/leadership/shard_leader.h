@@ -100,6 +100,7 @@ class ShardLeader final {
     // Assigned to this machine before the listeners are opened.
     std::optional<config::LeaderNetwork> network = std::nullopt;
     Duration request_timeout = Duration::Seconds(30);
+    std::size_t steps_per_turn = StepBudget::kPerTurn;  // FleetOptions::steps_per_turn.
   };
   struct Owner {
     std::move_only_function<bool(Duration)> may_start;  // Elector::MayStart.
@@ -172,6 +173,7 @@ class ShardLeader final {
   bool config_ready_ = false;
   bool fleet_ready_ = false;
   bool network_ready_ = false;
+  std::optional<Instant> network_since_;  // When it was first assigned.
   std::optional<Instant> expiry_paused_until_ = std::nullopt;
   std::map<RpcPort, RpcAddress> open_;
   Pending call_;

@@ -572,7 +572,8 @@ void ServerProcess::Acquired() {
           .store_timeout = started_with_->config.server.store_timeout,
           .send_timeout = SendTimeout(started_with_->config.server.leader_election.lease_timeout),
           .network = started_with_->config.server.leader_network,
-          .request_timeout = started_with_->config.server.request_timeout},
+          .request_timeout = started_with_->config.server.request_timeout,
+          .steps_per_turn = settings_.steps_per_turn},
       ShardLeader::Owner{
           .may_start = [this](Duration bound) { return elector_->MayStart(bound); },
           .acting = [this](const std::map<RpcPort, RpcAddress>& open) { Acting(open); },

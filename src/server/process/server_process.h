@@ -68,6 +68,8 @@ struct ServerSettings {
   std::string prefix = {};
   // The constants of faults.md 1, which only the simulator shrinks and stretches.
   fleet::FleetTimes times = {};
+  // And how much one turn of the loop may plan (load.md LB16).
+  std::size_t steps_per_turn = StepBudget::kPerTurn;
 };
 
 // Where the configuration may be, under the names of the bucket.

@@ -133,7 +133,7 @@ void OperatorService::RunPlan(const TenantId& tenant, const api::PlanRequest& re
 
 // A large tenant takes several turns; calls take turns with each other.
 void OperatorService::RunPlans() {
-  StepBudget budget;
+  StepBudget budget(context_.fleet.steps_per_turn());
   while (!plans_.empty() && budget.Take(1 + context_.fleet.size())) {
     PlanRun run = std::move(plans_.front());
     plans_.pop_front();

@@ -365,6 +365,10 @@ void RegistrationService::ReadOperatorToken(std::uint64_t number) {
 void RegistrationService::WriteOperator(std::uint64_t number) {
   OperatorJob& job = *operators_.at(number);
   const Timestamp now = context_.loop.WallNow().TruncatedToSecond();
+  // The record keeps these times for good: they are looked at in the turn that takes them.
+  if (Status good = context_.issuer.CheckClock(now); !good) {
+    return FinishOperator(number, Fail(good.error()));
+  }
   const Duration life =
       context_.issuer.Clamp(context_.config.current()->config.certificates.operators.ttl, now);
   std::array<std::uint8_t, 16> random{};

@@ -60,6 +60,40 @@ TEST(RenewalTest, StoresWhatItGotThenSwitchesAndPlansAnew) {
   EXPECT_TRUE(Is<Renewal::Nothing>(machine.Look(At(kDue))));
 }
 
+// Gets a certificate for a day from `issued` on, at a moment of both clocks.
+void Renew(Renewal& machine, Prng& jitter, const Renewal::Moment& at, Timestamp issued) {
+  ASSERT_TRUE(Is<Renewal::PrepareKey>(machine.Look(at)));
+  ASSERT_TRUE(Is<Renewal::Call>(machine.KeyReady({}, at, jitter)));
+  ASSERT_TRUE(Is<Renewal::Store>(machine.Answered(std::string("pem"), at, jitter)));
+  ASSERT_TRUE(Is<Renewal::Switch>(machine.Stored(
+      Validity{.not_before = issued, .not_after = issued + Duration::Hours(24)}, at, jitter)));
+}
+
+TEST(RenewalTest, W8_F11_AWallClockThatIsAheadDoesNotExchangeEveryCertificateAtOnce) {
+  Prng jitter(1);
+  Renewal machine(kDay, jitter);
+  const auto ahead = [](Duration passed) {
+    Renewal::Moment moment = At(kIssued + passed);
+    moment.wall = moment.wall + Duration::Days(3'650);
+    return moment;
+  };
+  ASSERT_NO_FATAL_FAILURE(Renew(machine, jitter, ahead(Duration::Hours(1)), kIssued));
+  EXPECT_TRUE(Is<Renewal::Nothing>(machine.Look(ahead(Duration::Hours(1)))));
+  EXPECT_TRUE(Is<Renewal::Nothing>(machine.Look(ahead(Duration::Hours(12)))));
+  EXPECT_TRUE(Is<Renewal::PrepareKey>(machine.Look(ahead(Duration::Hours(17)))));
+}
+
+TEST(RenewalTest, W8_F11_AWallClockThatWentBackDoesNotKeepACertificateTooLong) {
+  Prng jitter(1);
+  Renewal machine(kDay, jitter);
+  ASSERT_NO_FATAL_FAILURE(Renew(machine, jitter, At(kDue), kDue));
+  Renewal::Moment behind = At(kDue + Duration::Hours(11));
+  behind.wall = kIssued;
+  EXPECT_TRUE(Is<Renewal::Nothing>(machine.Look(behind)));
+  behind.now = behind.now + Duration::Hours(6);
+  EXPECT_TRUE(Is<Renewal::PrepareKey>(machine.Look(behind)));
+}
+
 TEST(RenewalTest, FailuresAreTriedAgainAtMostATwentiethOfTheRestLater) {
   Prng jitter(1);
   Renewal machine(kDay, jitter);

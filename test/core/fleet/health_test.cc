@@ -62,6 +62,22 @@ TEST(HealthTest, ANewLeaderCountsFromItsBeginningAndNotLessThanTheGrace) {
   EXPECT_EQ(JudgeHealth(reported, At(9'900), quick, At(9'916)).state, HealthState::kStale);
 }
 
+// Members of a group are stale within moments of each other when a leader has heard none of them:
+// the first must find the others silent.
+TEST(HealthTest, WhoHasNotComeToANewLeaderIsSilentBeforeItIsStale) {
+  const HealthFacts facts{.registered_at = At(10)};
+  EXPECT_EQ(Judge(facts, 9'989, 9'900).silent_since, std::nullopt);
+  EXPECT_EQ(Judge(facts, 9'990, 9'900).silent_since, At(9'990));
+  EXPECT_EQ(Judge(facts, 9'990, 9'900).state, HealthState::kUnknown);
+  EXPECT_EQ(Judge(facts, 10'080, 9'900).silent_since, At(9'990));
+  HealthFacts connected = facts;
+  connected.stream_open = true;
+  EXPECT_EQ(Judge(connected, 9'990, 9'900).silent_since, std::nullopt);
+  connected.reported_at = At(9'950);
+  EXPECT_EQ(Judge(connected, 9'990, 9'900).silent_since, std::nullopt);
+  EXPECT_EQ(Judge(connected, 10'040, 9'900).silent_since, At(10'040));
+}
+
 TEST(HealthTest, AGapOfOurOwnIsUnknownTime) {
   const HealthFacts facts{.registered_at = At(10), .reported_at = At(1'000), .stream_open = true};
   // Paused from 1,010 to 1,610.

@@ -546,6 +546,22 @@ TEST(PlannerTest, ADrainIsNotRevokedOnceItCannotBeTakenBack) {
   }
 }
 
+TEST(PlannerTest, I22_NobodyLeavesForADrainThatCannotBeRevokedYet) {
+  GroupView view = GroupOf(2, {Stale(1), Healthy(2), Draining(3, Reason::kScaleDown)});
+  ASSERT_THAT(Short(PlanNow(view)), ElementsAre("drain 1 unhealthy", "cancel-drain 3 scale-down"));
+  view.instances[2].drain->unsettled = true;
+  EXPECT_THAT(Short(PlanNow(view)), IsEmpty());
+  EXPECT_THAT(ShortHolds(PlanNow(view)), Contains("waiting-replacement 1"));
+  // Nor beside one that is wanted back for an empty slot.
+  view.spec.size = 3;
+  EXPECT_THAT(Short(PlanNow(view)), ElementsAre("cancel-drain 3 scale-down"));
+  EXPECT_THAT(ShortHolds(PlanNow(view)), Contains("waiting-replacement 1"));
+  // Who is not needed may go.
+  view = GroupOf(1, {Stale(1), Healthy(2), Draining(3, Reason::kScaleDown)});
+  view.instances[2].drain->unsettled = true;
+  EXPECT_THAT(Short(PlanNow(view)), Not(IsEmpty()));
+}
+
 // ---- creation ----------------------------------------------------------------------------------
 
 TEST(PlannerTest, CreationsStopAtTheirPlacesAndTheRestIsToldOf) {

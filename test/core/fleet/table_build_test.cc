@@ -92,6 +92,8 @@ TEST(TableBuildTest, EveryRowOfTheTable) {
        {.step = Step::kLateCreation, .close_create = true}},
       {"gone, drain", Facts(kGone, "d", kAbsent), {.step = Step::kRetain, .close_drain = true}},
       {"gone, delete", Facts(kGone, "x", kAbsent), {.step = Step::kRetain, .close_delete = true}},
+      {"gone, delete, unlisted", Facts(kGone, "x", kUnlisted), {.step = Step::kContinueDelete}},
+      {"gone, unlisted", Facts(kGone, "", kUnlisted), {.step = Step::kRetain}},
       {"gone, delete, found", Facts(kGone, "x", kFound), {.step = Step::kLateCreation}},
       {"no record, drain", Facts({}, "d", kAbsent), {.step = Step::kNothing, .close_drain = true}},
       {"no record, delete",

@@ -2,6 +2,8 @@
 // every moment over seeds, with the cloud and the bucket as judges.
 #include "server/fleet/fleet.h"
 
+#include <algorithm>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -11,6 +13,7 @@
 namespace nstance::test {
 namespace {
 
+using testing::Contains;
 using testing::ElementsAre;
 using testing::IsEmpty;
 using testing::SizeIs;
@@ -105,12 +108,120 @@ TEST(FleetTest, ASecondVmIsAnAlarmOfItsTenant) {
   EXPECT_TRUE(world.leader().errors[0].starts_with("alarm duplicate_vm: "));
 }
 
+// Both when the new leader cannot see its VM at first, and when nothing is listed to it.
+TEST(FleetTest, I14_AnInstanceThatRegisteredUnderAnEarlierLeaderLearnsItsVm) {
+  for (const bool blind : {false, true}) {
+    World world({.size = 1});
+    world.Lead("s1");
+    ASSERT_TRUE(world.UntilReady(1));
+    const InstanceId id = Registered(world).front();
+    const std::string vm = world.cloud().VmsOf(id).front()->provider_id;
+    // The agent was faster than the answer to its creation, and the leader ended in between.
+    bool edited = false;
+    world.leader().fleet().EditRecord(
+        id,
+        [](InstanceRecord& record) -> Status {
+          record.provider_instance_id.clear();
+          return {};
+        },
+        [&](const Result<StoredRecord>&) { edited = true; });
+    ASSERT_TRUE(world.Until([&] { return edited; }));
+    if (blind) world.For(Duration::Minutes(10));  // Old enough to be expected in a listing.
+    world.cloud().lies().lists_nothing = true;
+    world.Lead("s2");
+    ASSERT_TRUE(world.Until([&] { return world.leader().ready(); }));
+    world.cloud().lies().lists_nothing = false;
+    world.Reconnect();
+    EXPECT_TRUE(world.Until([&] {
+      return world.leader().fleet().Find(id)->record()->provider_instance_id == vm;
+    })) << blind;
+    EXPECT_THAT(world.cloud().Vms(), SizeIs(1));
+  }
+}
+
+// None of them had registered, so no replacement comes before they are given up.
+TEST(FleetTest, RU7_ANewLeaderOfAShardWhoseVmsAreAllGoneMakesNewOnes) {
+  World world({.size = 2});
+  world.Lead("s1");
+  const auto provisioned = [&] {
+    return world.leader().ready() &&
+           std::ranges::count(world.leader().fleet().OfTenant(DefaultTenant()),
+                              InstancePhase::kProvisioned, &Instance::phase) == 2;
+  };
+  ASSERT_TRUE(world.Until(provisioned));
+  world.KillLeader();
+  while (!world.cloud().Vms().empty()) {
+    ASSERT_TRUE(world.cloud().VanishByHand(world.cloud().Vms().front()->provider_id));
+  }
+  world.For(Duration::Minutes(10));
+  world.Lead("s2");
+  EXPECT_TRUE(world.UntilReady(2, Duration::Minutes(20)));
+}
+
+// An empty listing proves nothing, but every VM is there when it is asked for by name.
+TEST(FleetTest, I23_ADrainEndsUnderALeaderToWhomNothingIsListed) {
+  World world({.size = 3, .drain_timeout = "60s"});
+  world.Lead("s1");
+  ASSERT_TRUE(world.UntilReady(3));
+  world.leader().SetSize(2);
+  ASSERT_TRUE(world.Until([&] { return !world.leader().events.empty(); }));
+  const InstanceId id = *ParsePuidv7(world.leader().events.front().instance_id);
+  world.cloud().lies().lists_nothing = true;
+  world.Lead("s2");
+  ASSERT_TRUE(world.Until([&] { return world.leader().ready(); }));
+  world.Reconnect();
+  world.For(Duration::Seconds(40));
+  EXPECT_THAT(world.cloud().VmsOf(id), SizeIs(1)) << "its time is not over";
+  EXPECT_TRUE(world.Until([&] { return world.cloud().VmsOf(id).empty(); }, Duration::Minutes(1)));
+  EXPECT_THAT(world.cloud().Vms(), SizeIs(2));
+}
+
+TEST(FleetTest, I23_ALeaderThatIsListedNothingAndFindsNothingListsAgainSoon) {
+  World world({.size = 3, .drain_timeout = "30s", .consistency_window = Duration::Seconds(60)});
+  world.Lead("s1");
+  ASSERT_TRUE(world.UntilReady(3));
+  world.For(Duration::Minutes(10));  // Old enough to be expected in a listing.
+  world.leader().SetSize(2);
+  ASSERT_TRUE(world.Until([&] { return !world.leader().events.empty(); }));
+  const InstanceId id = *ParsePuidv7(world.leader().events.front().instance_id);
+  world.cloud().lies().lists_nothing = true;
+  world.cloud().lies().finds_nothing = true;
+  world.Lead("s2");
+  ASSERT_TRUE(world.Until([&] { return world.leader().ready(); }));
+  world.Reconnect();
+  world.For(Duration::Seconds(45));
+  EXPECT_EQ(world.leader().fleet().Find(id)->phase(), InstancePhase::kDraining)
+      << "nothing is deleted without a listing";
+  world.cloud().lies() = {};
+  EXPECT_TRUE(world.Until(
+      [&] { return world.leader().fleet().Find(id)->phase() == InstancePhase::kDeleting; },
+      Duration::Seconds(8)));
+}
+
 // An order to delete, answered when it is durable.
 void DeleteNow(World& world, const InstanceId& id) {
   bool answered = false;
   world.leader().fleet().Delete({.tenant = DefaultTenant(), .instance_id = id},
                                 [&](const Result<std::string>&) { answered = true; });
   ASSERT_TRUE(world.Until([&] { return answered; }));
+}
+
+TEST(FleetTest, C4_F10_AnInstanceWhoseProviderIdIsAnothersByNowIsReplaced) {
+  World world({.size = 2});
+  world.Lead("s1");
+  ASSERT_TRUE(world.UntilReady(2));
+  const InstanceId lost = *world.cloud().Vms().front()->shown.instance_id;
+  const std::string provider_id = world.cloud().Vms().front()->provider_id;
+  // Nobody hears of it before the id is in use again.
+  world.leader().provider().faults().event_lost = 10'000;
+  ASSERT_TRUE(world.cloud().VanishByHand(provider_id));
+  world.cloud().lies().reuses_ids = true;
+  world.leader().SetSize(3);
+  ASSERT_TRUE(world.UntilReady(3, Duration::Minutes(20)));
+  EXPECT_EQ(world.cloud().Find(provider_id)->users, 2);
+  EXPECT_THAT(world.leader().alarms, Contains("identity_mismatch"));
+  const std::vector<InstanceId> ids = Registered(world);
+  EXPECT_EQ(std::ranges::count(ids, lost), 0);
 }
 
 TEST(FleetTest, OnlyTheVmOfAnotherInstanceIsAMismatch) {
@@ -206,6 +317,31 @@ TEST(FleetTest, RU8_ADrainKeepsItsDeadlineUnderALeaderWhoseClockIsWrong) {
   }
 }
 
+TEST(FleetTest, RU8_TombstonesAreKeptTheirTimeByALeaderWhoseClockIsWrong) {
+  World world({.size = 2});
+  Leader& leader = world.Lead("s1");
+  leader.loop().JumpWall(Duration::Days(-3));
+  leader.store_now = Timestamp::FromUnix(1'700'000'000);
+  ASSERT_TRUE(world.UntilReady(2));
+  const InstanceId id = Registered(world).front();
+  DeleteNow(world, id);
+  ASSERT_TRUE(
+      world.Until([&] { return leader.fleet().Find(id)->phase() == InstancePhase::kGone; }));
+  const auto failed = [&]() -> std::optional<InstanceId> {
+    for (const Instance* instance : leader.fleet().OfTenant(DefaultTenant())) {
+      if (instance->phase() == InstancePhase::kFailed) return instance->id;
+    }
+    return std::nullopt;
+  };
+  leader.provider().faults().refused_capacity = 10'000;
+  leader.SetSize(3);
+  ASSERT_TRUE(world.Until([&] { return failed().has_value(); }));
+  const InstanceId refused = *failed();
+  world.For(Duration::Minutes(10));
+  EXPECT_NE(leader.fleet().Find(id), nullptr);
+  EXPECT_NE(leader.fleet().Find(refused), nullptr);
+}
+
 TEST(FleetTest, AnAgentThatHangsIsReplacedAndDrained) {
   World world({.size = 4});
   world.Lead("s1");
@@ -296,6 +432,81 @@ TEST(FleetTest, D6_ADrainIsNotRevokedWhileItsAcknowledgementIsWritten) {
   EXPECT_TRUE(world.UntilReady(3));
 }
 
+// The first instance whose drain has begun while its intent is still being written.
+const Instance* WithDrainBeingWritten(World& world, const std::vector<InstanceId>& ids) {
+  const Instance* found = nullptr;
+  EXPECT_TRUE(world.Until(
+      [&] {
+        const auto at = std::ranges::find_if(ids, [&](const InstanceId& id) {
+          const Instance* instance = world.leader().fleet().Find(id);
+          return instance->drain && !instance->drain->durable;
+        });
+        if (at != ids.end()) found = world.leader().fleet().Find(*at);
+        return found != nullptr;
+      },
+      Duration::Milliseconds(1)));
+  return found;
+}
+
+// No time passes while a leader plans again and again.
+void ExpectRest(World& world) {
+  constexpr int kMost = 1'000;
+  const Instant begin = world.scheduler().now();
+  int turns = 0;
+  for (; world.scheduler().now() == begin && turns < kMost; ++turns) world.scheduler().Step();
+  ASSERT_LT(turns, kMost) << "the same plan was made over and over";
+}
+
+TEST(FleetTest, D3_ADrainThatIsWantedBackBeforeItIsDurableWaitsForItsIntent) {
+  World world({.size = 3, .drain_timeout = "1h"});
+  world.Lead("s1");
+  ASSERT_TRUE(world.UntilReady(3));
+  world.leader().SetSize(2);
+  ASSERT_NE(WithDrainBeingWritten(world, Registered(world)), nullptr);
+  world.leader().SetSize(3);
+  ASSERT_NO_FATAL_FAILURE(ExpectRest(world));
+  EXPECT_TRUE(world.Until([&] {
+    return std::ranges::any_of(world.leader().events, [](const api::InstanceEvent& event) {
+      return event.status == "drain_cancelled";
+    });
+  }));
+  EXPECT_TRUE(world.UntilReady(3));
+}
+
+TEST(FleetTest, X1_ADeletionOfWhoseDrainIsNotYetDurableWaitsForItsIntent) {
+  World world({.size = 3, .drain_timeout = "1h"});
+  world.Lead("s1");
+  ASSERT_TRUE(world.UntilReady(3));
+  world.leader().SetSize(2);
+  const Instance* instance = WithDrainBeingWritten(world, Registered(world));
+  ASSERT_NE(instance, nullptr);
+  const InstanceId id = instance->id;
+  std::string answer;
+  world.leader().fleet().Delete({.tenant = DefaultTenant(), .instance_id = id},
+                                [&](Result<std::string> status) { answer = status.value(); });
+  ASSERT_NO_FATAL_FAILURE(ExpectRest(world));
+  ASSERT_TRUE(world.Until(
+      [&] { return world.leader().fleet().Find(id)->phase() == InstancePhase::kGone; }));
+  EXPECT_FALSE(answer.empty());
+}
+
+TEST(FleetTest, RU11_AnOrderToDrainIsAnsweredWhenTheDrainThatIsUnderWayIsDurable) {
+  World world({.size = 3, .drain_timeout = "1h"});
+  world.Lead("s1");
+  ASSERT_TRUE(world.UntilReady(3));
+  world.leader().SetSize(2);
+  const Instance* instance = WithDrainBeingWritten(world, Registered(world));
+  ASSERT_NE(instance, nullptr);
+  const InstanceId id = instance->id;
+  std::string answer;
+  world.leader().fleet().Delete({.tenant = DefaultTenant(), .instance_id = id, .drain = true},
+                                [&](Result<std::string> status) { answer = status.value(); });
+  EXPECT_EQ(answer, "");
+  ASSERT_TRUE(world.Until([&] { return !answer.empty(); }));
+  EXPECT_EQ(answer, "draining");
+  EXPECT_TRUE(world.leader().fleet().Find(id)->drain->durable);
+}
+
 TEST(FleetTest, AnInstanceIsDeletedOnRequestAndReplaced) {
   World world({.size = 3});
   world.Lead("s1");
@@ -346,6 +557,32 @@ TEST(FleetTest, ANewLeaderReplacesNothing) {
   world.For(Duration::Minutes(5));
   EXPECT_EQ(world.cloud().Count(sim::SimProviderMethod::kCreate), creates);
   EXPECT_EQ(world.cloud().Count(sim::SimProviderMethod::kDelete), deletes);
+}
+
+TEST(FleetTest, X5_F2_ADeletionWhoseEndWasNotNotedEndsUnderALeaderThatCouldNotList) {
+  World world({.size = 2});
+  world.Lead("s1");
+  ASSERT_TRUE(world.UntilReady(2));
+  world.For(Duration::Seconds(5));
+  const InstanceId id = Registered(world).front();
+  // The tombstone is there; the intent is closed with a later write of the journal.
+  DeleteNow(world, id);
+  ASSERT_TRUE(world.Until(
+      [&] { return world.leader().fleet().Find(id)->phase() == InstancePhase::kGone; }));
+  world.KillLeader();
+  world.cloud().lies().lists_nothing = true;
+  world.Lead("s2");
+  ASSERT_TRUE(world.Until([&] { return world.leader().ready(); }));
+  const auto open = [&] {
+    return std::ranges::any_of(world.leader().journal().journal().intents,
+                               [&](const Intent& i) { return i.instance_id == id; });
+  };
+  ASSERT_TRUE(open());
+  world.cloud().lies().lists_nothing = false;
+  world.Reconnect();
+  ASSERT_TRUE(world.UntilReady(2));
+  EXPECT_TRUE(world.Until([&] { return !open(); }));
+  EXPECT_EQ(world.leader().fleet().Find(id)->phase(), InstancePhase::kGone);
 }
 
 TEST(FleetTest, ADrainKeepsItsDeadlineAcrossLeaders) {

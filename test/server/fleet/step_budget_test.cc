@@ -31,6 +31,13 @@ TEST(StepBudgetTest, APieceThatIsLargerThanATurnGoesAlone) {
   EXPECT_EQ(Turns({5, 10'001, 7}), (std::vector<std::vector<std::size_t>>{{5}, {10'001}, {7}}));
 }
 
+TEST(StepBudgetTest, ATurnMayHaveAnotherLimit) {
+  StepBudget budget(5);
+  EXPECT_TRUE(budget.Take(2));
+  EXPECT_TRUE(budget.Take(3));
+  EXPECT_FALSE(budget.Take(1));
+}
+
 TEST(StepBudgetTest, NoTurnOfSeveralPiecesIsAboveTheLimitAndNoneIsEmpty) {
   Prng prng(1);
   for (int round = 0; round < 200; ++round) {

@@ -419,7 +419,7 @@ TEST_F(ServerProcessTest, RU4_TheLeadersAddressIsNotTakenWhenTheLeaseIsAboutToEn
                    .server = R"(, "leader_network": {"ip": "10.9.9.9", "interface_id": "eni-1"})"});
   node = std::make_unique<ServerNode>(world, "s1");
   ASSERT_TRUE(world.Until([&] { return world.cloud.LeaderHolder(ip) == "s1"; }));
-  const Instant again = node->loop.Now() + Duration::Minutes(2);
+  const Instant again = node->loop.Now() + Duration::Seconds(15);
   sim::SimProvider old(
       world.cloud, node->loop,
       {.process = "s0", .cluster = *ClusterId::Parse("c1"), .shard = *ShardId::Parse("a")});
@@ -685,6 +685,23 @@ TEST_F(ServerProcessTest, AnAddressThatAnOlderLeaderTookIsTakenBack) {
   ASSERT_TRUE(world.Until([&] { return world.cloud.LeaderHolder(ip) == "s0"; }));
   EXPECT_TRUE(
       world.Until([&] { return world.cloud.LeaderHolder(ip) == "s1"; }, Duration::Minutes(5)));
+}
+
+// What it sent when it last gave up the lease arrives when it leads again.
+TEST_F(ServerProcessTest, L8_F8_AnAddressThatWasReleasedLateIsTakenBackSoon) {
+  const std::string ip = "10.9.9.9";
+  Lead({.provider = R"({"kind": "aws", "region": "r", "zone": "z"})",
+        .server = R"(, "leader_network": {"ip": "10.9.9.9", "interface_id": "eni-1"})"});
+  world.For(Duration::Minutes(1));
+  sim::SimProvider before(
+      world.cloud, node->loop,
+      {.process = "s1", .cluster = *ClusterId::Parse("c1"), .shard = *ShardId::Parse("a")});
+  const Pending call = before.ReleaseLeaderNetwork(
+      {.epoch = 0, .deadline = node->loop.Now() + Duration::Minutes(1)},
+      {.ip = ip, .interface_id = "eni-1"}, [](const ProviderResult<void>&) {});
+  ASSERT_TRUE(world.Until([&] { return world.cloud.LeaderHolder(ip).empty(); }));
+  EXPECT_TRUE(
+      world.Until([&] { return world.cloud.LeaderHolder(ip) == "s1"; }, Duration::Seconds(16)));
 }
 
 // --- What the cluster's leader removes -----------------------------------------------------------

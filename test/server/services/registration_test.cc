@@ -17,8 +17,10 @@
 namespace nstance::test {
 namespace {
 
+using testing::Contains;
 using testing::ElementsAre;
 using testing::IsEmpty;
+using testing::Not;
 using testing::SizeIs;
 using Fate = HookedStore::Fate;
 
@@ -484,6 +486,20 @@ TEST_F(RegistrationTest, AnOperatorsKeyGetsTheSameCertificateWithAnotherTokenWhi
   const auto late = Operator(world.JoinRequest(world.OperatorToken(kProd), *key));
   ASSERT_FALSE(late.has_value());
   EXPECT_EQ(late.error().code, Code::kUnauthenticated);
+}
+
+TEST_F(RegistrationTest, R5_F11_AClockThatJumpsDuringAnOperatorsJoinLeavesNoRecordOfItsTimes) {
+  const auto request = world.JoinRequest(world.OperatorToken(kProd), *world.NewKey());
+  const ClientCallPtr call = world.Begin(world.Nobody(), api::kRegisterOperator, request);
+  ASSERT_TRUE(world.Until([&] { return !world.Keys("operator-nonce/").empty(); }));
+  world.server_loop.JumpWall(Duration::Days(3'650));
+  ASSERT_TRUE(world.Until([&] { return call->end.has_value(); }));
+  EXPECT_EQ(call->code(), Code::kUnavailable);
+  EXPECT_THAT(world.Keys("operator/"), IsEmpty());
+  world.server_loop.JumpWall(Duration() - Duration::Days(3'650));
+  const auto answer = Operator(request);
+  ASSERT_TRUE(answer.has_value()) << answer.error().ToString();
+  EXPECT_THAT(world.alarms, Not(Contains("key_reuse")));
 }
 
 TEST_F(RegistrationTest, OfManyKeysForOneOperatorTokenExactlyOneWins) {
