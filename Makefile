@@ -36,9 +36,11 @@ sim: build/sim/build.ninja ## simulate whole shards under faults (SEEDS=2000, or
 	@tools/sim build/sim/test/sim/nstance-sim --from $(or $(FROM),0) --jobs $(JOBS) \
 	  $(if $(MINUTES),--minutes $(MINUTES),--seeds $(or $(SEEDS),2000)) $(if $(KEEP_GOING),--keep-going)
 
+# STARTS=1 is enough to write the table of plants_test; ONLY="a b" looks for these alone.
 sim-mutants: build/sim/build.ninja ## does the simulator find the bugs that were planted for it?
 	cmake --build --preset sim -j $(JOBS) --target nstance-sim
-	@tools/sim build/sim/test/sim/nstance-sim --mutants --jobs $(JOBS)
+	@tools/sim build/sim/test/sim/nstance-sim --mutants --jobs $(JOBS) --starts $(or $(STARTS),3) \
+	  $(if $(ONLY),--only $(ONLY)) --table test/sim/plants.tsv
 
 sim-bench: build/sim/build.ninja ## simulated seconds per second, with 3 servers and 50 agents
 	cmake --build --preset sim -j $(JOBS) --target nstance-sim

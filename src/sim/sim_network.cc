@@ -229,7 +229,9 @@ crypto::PeerVerdict SimNetwork::Verify(const Presented& presented) {
   std::string name = NameOf(presented);
   auto known = verdicts_.find(name);
   if (known == verdicts_.end()) known = verdicts_.emplace(std::move(name), verify()).first;
-  return known->second;
+  const crypto::PeerVerdict& verdict = known->second;
+  if (!verdict.chain && on_refused_) on_refused_(presented, verdict.chain.error());
+  return verdict;
 }
 
 }  // namespace nstance::sim

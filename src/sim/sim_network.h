@@ -224,6 +224,9 @@ class SimNetwork final {
     crypto::PeerUsage usage = crypto::PeerUsage::kClient;
   };
   [[nodiscard]] crypto::PeerVerdict Verify(const Presented& presented);
+  // Hears of every chain that is refused although all certificates are within their time.
+  using Refused = std::function<void(const Presented&, const Error& why)>;
+  void set_on_refused(Refused told) { on_refused_ = std::move(told); }
 
   [[nodiscard]] bool IsCut(const std::string& from, const std::string& to) const {
     return cuts_.contains({from, to});
@@ -245,6 +248,7 @@ class SimNetwork final {
   std::map<Place, SimListener*> listeners_;
   std::vector<std::weak_ptr<SimWire>> wires_;
   std::map<std::string, crypto::PeerVerdict> verdicts_;  // By usage and all certificates.
+  Refused on_refused_;
   std::uint16_t next_port_ = kFirstPort;
 };
 

@@ -309,6 +309,7 @@ SimObjectStore::Fate SimObjectStore::Draw(SimMethod method, const std::string& k
     SimVerdict verdict = options_.decide(method, key, fate.kind);
     fate.kind = verdict.fate;
     fate.at_answer = std::move(verdict.at_answer);
+    fate.late = verdict.late;
     if (wire_->link.requests_lost) fate.kind = SimFate::kRequestLost;
   }
   const Duration latency = faults.latency_min + prng_.UpTo(faults.latency_max - faults.latency_min);
@@ -434,7 +435,8 @@ void SimObjectStore::Carry(SimBucket::Write write, const Fate& fate, SimBucket::
     case SimFate::kAnswerLost:
     case SimFate::kLate: {
       const SimStoreFaults& faults = options_.faults;
-      const Duration late = faults.late_min + prng_.UpTo(faults.late_max - faults.late_min);
+      const Duration drawn = faults.late_min + prng_.UpTo(faults.late_max - faults.late_min);
+      const Duration late = fate.late.value_or(drawn);
       const bool is_late = fate.kind == SimFate::kLate;
       if (is_late) ++bucket.late_writes_;
       return bucket.Later(now + (is_late ? late : fate.out),

@@ -81,6 +81,7 @@ struct SimVerdict {
   SimFate fate = SimFate::kNormal;
   // Runs where the answer would have been handed over, instead of that.
   std::function<void()> at_answer = {};
+  std::optional<Duration> late = std::nullopt;  // kLate: by so much; empty: drawn.
 };
 
 // One direction each; both together are a full partition.
@@ -293,6 +294,7 @@ class SimObjectStore final : public ObjectStore {
     Duration out;   // On its way there.
     Duration back;  // And back.
     Duration staleness;
+    std::optional<Duration> late = std::nullopt;  // kLate: empty: drawn.
     std::function<void()> at_answer = {};
   };
 

@@ -193,10 +193,28 @@ void SimCloud::EndByItself(Entry& entry) {
   }
 }
 
-SimCloud::Entry& SimCloud::Make(const Asker& asker, const ProviderCreate& request) {
+SimCloud::Entry& SimCloud::TakePlace() {
+  // The newest that is free: somebody may still know it.
+  for (auto at = vms_.rbegin(); options_.lies.reuses_ids && at != vms_.rend(); ++at) {
+    Entry& old = at->second;
+    if (old.revisions.back().shown) continue;
+    // What was going to happen to the old one does not happen to the new one.
+    Entry next;
+    next.vm.provider_id = old.vm.provider_id;
+    next.vm.users = old.vm.users + 1;
+    next.life = old.life + 1;
+    old = std::move(next);
+    return old;
+  }
   const std::uint64_t number = next_vm_++;
-  Entry entry;
+  Entry& entry = vms_[number];
   entry.vm.provider_id = fmt::format("sim-{:06}", number);
+  return entry;
+}
+
+SimCloud::Entry& SimCloud::Make(const Asker& asker, const ProviderCreate& request) {
+  Entry& entry = TakePlace();
+  const std::uint64_t number = *NumberOf(entry.vm.provider_id);
   entry.vm.request = request;
   entry.vm.process = asker.process;
   entry.vm.epoch = asker.epoch;
@@ -222,7 +240,7 @@ SimCloud::Entry& SimCloud::Make(const Asker& asker, const ProviderCreate& reques
                     .kind = request.kind,
                     .created_at = request.created_at,
                     .tags = request.tags};
-  return vms_.emplace(number, std::move(entry)).first->second;
+  return entry;
 }
 
 std::optional<ProviderError> SimCloud::CheckLimits(const ProviderCreate& request) const {
@@ -271,10 +289,15 @@ ProviderResult<ProviderInstance> SimCloud::Create(const Asker& asker,
     return vm->shown;
   }
   if (auto refused = CheckLimits(request)) return std::unexpected(*std::move(refused));
-  Entry& entry = Make(asker, request);
-  Apply(entry, {.by = asker, .method = SimProviderMethod::kCreate, .to = ProviderStatus::kPending});
-  Boot(entry);
-  return entry.vm.shown;
+  const auto make = [&]() -> const ProviderInstance& {
+    Entry& entry = Make(asker, request);
+    Apply(entry,
+          {.by = asker, .method = SimProviderMethod::kCreate, .to = ProviderStatus::kPending});
+    Boot(entry);
+    return entry.vm.shown;
+  };
+  if (Chance(options_.lies.makes_two)) make();
+  return make();
 }
 
 ProviderResult<std::vector<SimCloud::Entry*>> SimCloud::Targets(const ProviderTarget& target) {
@@ -292,6 +315,7 @@ ProviderResult<std::vector<SimCloud::Entry*>> SimCloud::Targets(const ProviderTa
     }
     if (named || (target.provider_instance_id.empty() && matches)) found.push_back(&entry);
   }
+  std::ranges::stable_sort(found, {}, [](const Entry* entry) { return entry->vm.created; });
   return found;
 }
 
@@ -527,6 +551,7 @@ SimProvider::Fate SimProvider::Draw(SimProviderMethod method) {
   const SimProviderFaults& faults = options_.faults;
   CHECK(faults.latency_min <= faults.latency_max, "latency range");
   Fate fate;
+  std::optional<Duration> late;
   fate.kind = DrawKind(method, fate.reason);
   if (options_.decide) {
     SimVerdict verdict = options_.decide(method, fate.kind);
@@ -535,6 +560,7 @@ SimProvider::Fate SimProvider::Draw(SimProviderMethod method) {
     }
     fate.kind = verdict.fate;
     fate.at_answer = std::move(verdict.at_answer);
+    late = verdict.late;
     if (wire_->link.requests_lost) fate.kind = SimFate::kRequestLost;
   }
   const Duration latency = faults.latency_min + prng_.UpTo(faults.latency_max - faults.latency_min);
@@ -542,6 +568,7 @@ SimProvider::Fate SimProvider::Draw(SimProviderMethod method) {
   fate.back = latency - fate.out;
   if (fate.kind == SimFate::kLate) {
     fate.out = faults.late_min + prng_.UpTo(faults.late_max - faults.late_min);
+    if (late) fate.out = *late;
   }
   if (fate.kind == SimFate::kErrorMaybeDone) fate.applied = prng_.Chance(1, 2);
   if (fate.kind == SimFate::kStale) {

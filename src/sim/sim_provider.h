@@ -9,7 +9,8 @@
 //   F8   applied, but the answer is lost, or late           answer_lost, applied_late,
 //                                                           error_maybe_done
 //   F9   visibility: looks and listings lag, page by page   stale_look within the window
-//   F10  one token two VMs, one VM twice in a listing       SimCloudLies
+//   F10  one token two VMs, one VM twice in a listing, ids  SimCloudLies
+//        and addresses that are used again
 //   F13  one-way partitions                                 SimLink
 //
 // A VM is pending, then running after its boot time; deleting, then deleted, and then forgotten.
@@ -69,11 +70,15 @@ struct SimProviderFaults {
   std::uint32_t event_lost = 0;
   std::uint32_t event_twice = 0;
   Duration event_delay = Duration::Milliseconds(50);  // At most.
+
+  friend bool operator==(const SimProviderFaults&, const SimProviderFaults&) = default;
 };
 
 // How a cloud breaks the contract. Each is a switch, to see that the code above bears it.
 struct SimCloudLies {
   std::uint32_t forgets_token = 0;   // In ten thousand: a repeated Create makes a second VM.
+  std::uint32_t makes_two = 0;       // In ten thousand: one Create makes two VMs.
+  bool reuses_ids = false;           // A new VM has the id and addresses of one that was forgotten.
   std::uint32_t listed_twice = 0;    // In ten thousand: a VM is in a page twice.
   bool lists_nothing = false;        // Complete, successful, and empty.
   bool finds_nothing = false;        // Get says kNotFound of everything.
@@ -113,6 +118,7 @@ enum class SimProviderMethod : std::uint8_t {
 // The truth about one VM.
 struct SimVm {
   std::string provider_id;
+  int users = 1;  // Of this id, so far; more than one by SimCloudLies::reuses_ids.
   std::optional<ProviderCreate> request;  // Empty: made by hand.
   std::string process;                    // Who asked for it.
   std::int64_t epoch = 0;                 // Under which leadership.
@@ -233,7 +239,9 @@ class SimCloud final {
   [[nodiscard]] std::optional<std::uint64_t> FreeAddresses(const std::string& subnet) const;
 
   [[nodiscard]] std::optional<ProviderError> CheckLimits(const ProviderCreate& request) const;
-  [[nodiscard]] Entry& Make(const Asker& asker, const ProviderCreate& request);
+  // An empty place for the next VM, perhaps that of one that was forgotten.
+  Entry& TakePlace();
+  Entry& Make(const Asker& asker, const ProviderCreate& request);
   [[nodiscard]] bool IsShownTo(const Asker& asker, const ProviderInstance& shown) const;
   // What a look as of that moment finds; null: nothing.
   [[nodiscard]] const ProviderInstance* AsOf(const Entry& entry, Instant at) const;

@@ -96,6 +96,8 @@ class SimRpcDialer final : public RpcDialer {
   struct Options {
     std::string process = {};
     std::span<const RpcPolicyRow> policy = RpcPolicy();  // For the kinds of methods.
+    // What is sent instead of a message; empty: the message. For what another client would say.
+    std::function<RpcMessage(std::string_view path, RpcMessage message)> instead = {};
   };
 
   SimRpcDialer(SimNetwork& network, Loop& loop, Options options)

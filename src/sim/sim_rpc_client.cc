@@ -56,6 +56,7 @@ class Channel final : public SimWireUser, public std::enable_shared_from_this<Ch
     Loop& loop;
     std::string process;
     std::span<const RpcPolicyRow> policy;
+    std::function<RpcMessage(std::string_view, RpcMessage)> instead;
   };
   Channel(Deps deps, RpcTarget target, RpcChannelEvents events)
       : deps_(std::move(deps)),
@@ -121,6 +122,7 @@ class Channel final : public SimWireUser, public std::enable_shared_from_this<Ch
 
   RpcSend Send(const CallPtr& call, RpcMessage message) {
     if (call->ended || call->finished_sending || call->queue.full()) return RpcSend::kRefused;
+    if (deps_.instead) message = deps_.instead(call->path, std::move(message));
     auto carried =
         deps_.network.Carry(call->path, SimNetwork::Direction::kRequest, std::move(message));
     if (!carried) return RpcSend::kTooLarge;
@@ -396,7 +398,8 @@ std::unique_ptr<RpcChannel> SimRpcDialer::Dial(RpcTarget target, RpcChannelEvent
       std::make_shared<Channel>(Channel::Deps{.network = network_,
                                               .loop = loop_,
                                               .process = options_.process,
-                                              .policy = options_.policy},
+                                              .policy = options_.policy,
+                                              .instead = options_.instead},
                                 std::move(target), std::move(events)));
 }
 

@@ -4,7 +4,9 @@
 // of all invariants run along.
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,6 +14,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "server/fleet/step_budget.h"
 #include "sim/world/world.h"
 
 namespace nstance::sim {
@@ -51,7 +54,10 @@ struct Costs {
 // A world whose operator acknowledges at once, and what was asked of store and provider in it.
 class Budget {
  public:
-  explicit Budget(const Setting& setting) : world_({.seed = 7, .setting = setting}) {}
+  using MakeChecker = std::function<std::unique_ptr<Checker>(CheckerWorld&)>;
+
+  explicit Budget(const Setting& setting, MakeChecker another = {})
+      : world_({.seed = 7, .setting = setting, .another_checker = std::move(another)}) {}
 
   [[nodiscard]] World& world() { return world_; }
 
@@ -301,6 +307,53 @@ TEST(BudgetsTest, AHundredWritersShareTheirCommits) {  // LB8.
   }
   ASSERT_EQ(accepted, kWriters);
   EXPECT_LE(budget.Since(before).Of("groups").puts, kWriters / 4);
+}
+
+// The most that a server has planned in one turn of its loop.
+class MostPlanned final : public Checker {
+ public:
+  MostPlanned(CheckerWorld& world, PlannerWork& most) : Checker("most", world), most_(most) {}
+
+  void AfterTask(const ServerStanding& server) override {
+    const std::uint64_t pieces = server.planned.pieces - before_.pieces;
+    const std::uint64_t steps = server.planned.steps - before_.steps;
+    if (steps > most_.steps) most_ = {.pieces = pieces, .steps = steps};
+    before_ = server.planned;
+  }
+
+ private:
+  PlannerWork& most_;
+  PlannerWork before_;
+};
+
+// Plans a hundred groups, and all of them again with a changed template.
+PlannerWork MostOfATurn(std::size_t steps_per_turn) {
+  PlannerWork most;
+  Setting setting = Alone();
+  setting.steps_per_turn = steps_per_turn;
+  Budget budget(
+      setting, [&most](CheckerWorld& world) { return std::make_unique<MostPlanned>(world, most); });
+  budget.Run(Duration::Minutes(2));
+  for (int i = 0; i < 100; ++i) {
+    budget.world().Edits(ShardA()).sizes[{"default", fmt::format("g{}", i)}] = i % 20 == 0 ? 1 : 0;
+  }
+  budget.Resize("default", "workers", 10);
+  budget.Run(Duration::Minutes(5));
+  EXPECT_EQ(budget.Serving(), 15);
+  ++budget.world().Edits(ShardA()).generation;
+  budget.Resize("default", "workers", 11);
+  budget.Run(Duration::Minutes(5));
+  EXPECT_GE(budget.Serving(), 16);
+  return most;
+}
+
+TEST(BudgetsTest, ATurnOfTheLoopPlansNoMoreThanItsBudget) {  // LB16.
+  const PlannerWork all = MostOfATurn(StepBudget::kPerTurn);
+  EXPECT_GE(all.pieces, 100U) << "there is more to plan at once than the small budget has";
+  EXPECT_LE(all.steps, StepBudget::kPerTurn);
+  const PlannerWork some = MostOfATurn(40);
+  EXPECT_GT(some.pieces, 1U);
+  EXPECT_LE(some.steps, 40U);
 }
 
 }  // namespace

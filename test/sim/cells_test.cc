@@ -16,6 +16,7 @@
 #include <gtest/gtest.h>
 
 #include "base/fault_point.h"
+#include "sim/world/required_cells.h"
 
 namespace nstance {
 namespace {
@@ -135,6 +136,18 @@ TEST(CellsTest, OnlyWhatTheProductMarksIsRequired) {
     EXPECT_TRUE(marked.contains(cell.step))
         << cell.step << '.' << cell.fault << " is required, but nothing in src tells that step";
   }
+}
+
+TEST(CellsTest, TheSimulatorKnowsWhatIsRequired) {
+  std::vector<std::string> required;
+  for (const Cell& cell : ReadCells()) {
+    if (cell.text == kRequired) required.push_back(cell.step + "." + cell.fault);
+  }
+  std::vector<std::string> known;
+  for (const auto& [step, fault] : sim::RequiredCells()) {
+    known.push_back(fmt::format("{}.{}", StepName(step), sim::FaultName(fault)));
+  }
+  EXPECT_EQ(known, required);
 }
 
 // A crash, a clock, a pause and a partition can meet whatever a process does.

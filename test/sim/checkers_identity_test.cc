@@ -290,6 +290,19 @@ TEST_F(IdentityTest, I37_CertificatesAreRenewed) {
   EXPECT_THAT(world.violations, IsEmpty());
 }
 
+// --- I-39 ---------------------------------------------------------------------------------------
+
+TEST_F(IdentityTest, I39_WhoeverIsWithinHisTimeIsTrusted) {
+  world.Add(MakeI39);
+  const crypto::Certificate certificate = Issue(Registered(1), KeyOf(2).public_key());
+  Give(certificate);
+  EXPECT_THAT(world.violations, IsEmpty());
+  world.Each([&](Checker& checker) {
+    checker.OnRefusedPeer(certificate, Unauthenticated("it leads to no root"));
+  });
+  EXPECT_THAT(world.violations, ElementsAre(HasSubstr("it leads to no root")));
+}
+
 TEST_F(IdentityTest, I40_GenerationsRiseByOne) {
   world.Add(MakeI40);
   InstanceRecord record = Record(1, kProvisioned);

@@ -93,6 +93,39 @@ TEST_F(BrakeTest, I21_ARunningVmIsCounted) {
   EXPECT_THAT(world.violations, ElementsAre(HasSubstr("is not counted")));
 }
 
+// A replaced leader's write brings the registration: its successor has read the records before, the
+// one after that has not.
+TEST_F(BrakeTest, I21_WhoeverCouldNotKnowOfARegistrationNeedNotCount) {
+  for (const std::int64_t decided_by : {2, 3}) {
+    const int number = static_cast<int>(decided_by);
+    world.journal.epoch = 1;
+    InstanceRecord record = Record(number, kRegistered);
+    world.journal.epoch = 2;
+    world.Commit("a2#1", {});
+    record.provider_instance_id = PutVm(record);
+    world.Write("a1#1", record);
+    world.Pass(Duration::Minutes(1));
+    world.journal.epoch = decided_by;
+    world.Commit("a3#1", {IntentFor(record, IntentKind::kDelete, "registration-timeout")});
+    record.epoch = decided_by;
+    record.phase = kDeleting;
+    record.deletion = RecordDeletion{.reason = "registration-timeout", .counted = false};
+    world.Write("a3#1", record);
+    EXPECT_EQ(world.violations.size(), decided_by == 2 ? 0U : 1U);
+  }
+}
+
+TEST_F(BrakeTest, I21_AVmThatHasTheProviderIdOfADeadOneIsNotTheDeadOne) {
+  InstanceRecord record = Member(1);
+  record.provider_instance_id = Member(2).provider_instance_id;
+  world.Write("a1#1", record);
+  record.phase = kDeleting;
+  record.deletion = RecordDeletion{.reason = "provider-gone", .counted = false};
+  world.Pass(Duration::Minutes(1));
+  world.Write("a1#1", record);
+  EXPECT_THAT(world.violations, IsEmpty());
+}
+
 TEST_F(BrakeTest, I21_ADrainedInstanceCountsOnce) {
   for (int i = 1; i <= 5; ++i) Drain(i, "unhealthy");
   for (int i = 1; i <= 5; ++i) {
@@ -223,6 +256,34 @@ TEST_F(DrainTest, I23_LiesAreAnExcuse) {
   EXPECT_THAT(world.violations, IsEmpty());
 }
 
+TEST_F(DrainTest, I23_OnlyItsOwnAckEndsIt) {
+  Intent intent = Open();
+  const auto answer = [&](std::string drain_id, Status status) {
+    world.Each([&](Checker& checker) {
+      checker.OnAnswer({.tenant = record.tenant,
+                        .shard = ShardA(),
+                        .request = api::DrainAckRequest{.instance_id = record.instance_id.text(),
+                                                        .drain_id = drain_id},
+                        .sent = Instant(),
+                        .status = std::move(status)});
+    });
+  };
+  const auto at_end = [&] { world.Each([](Checker& checker) { checker.AtEnd(); }); };
+  answer("another", Fail(FailedPrecondition("not open")));
+  intent.acked_at = world.wall();
+  world.Commit("a1#1", {intent});
+  world.calm_from = world.now() + Duration::Hours(1);
+  at_end();
+  EXPECT_THAT(world.violations, IsEmpty());
+  answer("another", {});
+  at_end();
+  EXPECT_THAT(world.violations, ElementsAre(HasSubstr("by an ack of another drain")));
+  world.violations.clear();
+  answer(intent.id, Fail(Unavailable("lost")));
+  at_end();
+  EXPECT_THAT(world.violations, IsEmpty());
+}
+
 TEST_F(DrainTest, I23_TheDeadlineStays) {
   Intent intent = Open();
   record.phase = kDraining;
@@ -237,6 +298,72 @@ TEST_F(DrainTest, I23_TheDeadlineStays) {
   intent.deadline = intent.deadline + Duration::Seconds(2);
   world.Commit("a2#1", {intent});
   EXPECT_THAT(world.violations, ElementsAre(HasSubstr("the drain of"), HasSubstr("the drain of")));
+}
+
+// A leader that has all it needs, and a drain that is over in a minute.
+class LateDrainTest : public DrainTest {
+ public:
+  LateDrainTest() {
+    world.servers = {{.name = "a1#1", .shard = ShardA(), .leads = true, .acting = true}};
+    world.sound_since = {{"a1#1", world.now()}};
+    world.provider_sound_since = {{"a1#1", world.now()}};
+    (void)Open();
+    Pass(65);
+  }
+  void Pass(int seconds) {
+    for (int i = 0; i < seconds; ++i) world.Pass(Duration::Seconds(1));
+  }
+};
+
+TEST_F(LateDrainTest, I23_ADeadlineIsActedUponAtOnce) {
+  EXPECT_THAT(world.violations, IsEmpty());
+  Pass(6);
+  ASSERT_FALSE(world.violations.empty());
+  EXPECT_THAT(world.violations.front(), HasSubstr("goes on 10s after its deadline"));
+}
+
+TEST_F(LateDrainTest, I23_ADrainThatIsOverIsNotLate) {
+  Delete();
+  Pass(60);
+  EXPECT_THAT(world.violations, IsEmpty());
+}
+
+TEST_F(LateDrainTest, I23_WhoeverCannotActIsNotLate) {
+  world.sound_since["a1#1"] = Instant::Never();
+  Pass(60);
+  world.sound_since["a1#1"] = {};
+  world.provider_sound_since["a1#1"] = world.now() + Duration::Seconds(50);
+  Pass(55);
+  world.real_cloud.lies().lists_nothing = true;
+  Pass(60);
+  world.servers.clear();
+  Pass(5);
+  world.real_cloud.lies() = {};
+  Pass(60);
+  // A new leader needs a moment.
+  world.servers = {{.name = "a2#1", .shard = ShardA(), .leads = true, .acting = true}};
+  world.sound_since["a2#1"] = world.provider_sound_since["a2#1"] = {};
+  Pass(9);
+  EXPECT_THAT(world.violations, IsEmpty());
+  Pass(3);
+  EXPECT_FALSE(world.violations.empty());
+}
+
+TEST_F(DrainTest, I23_TheDrainOfAnAnnouncedEndIsNotCalledOff) {
+  const Intent intent = Open();
+  for (const std::string_view reason : {"scale-down", "spot-terminating"}) {
+    record.phase = kDraining;
+    record.drain = RecordDrain{.id = intent.id,
+                               .reason = std::string(reason),
+                               .delete_at = intent.deadline,
+                               .length = intent.length};
+    world.Write("a1#1", record);
+    EXPECT_THAT(world.violations, IsEmpty());
+    record.phase = kRegistered;
+    record.drain.reset();
+    world.Write("a1#1", record);
+  }
+  EXPECT_THAT(world.violations, ElementsAre(HasSubstr("called off the drain")));
 }
 
 TEST_F(CheckersTest, I24_NothingIsStuck) {
@@ -284,13 +411,17 @@ TEST_F(CheckersTest, I25_AHealthyAgentStays) {
   EXPECT_THAT(world.violations, ElementsAre(HasSubstr("healthy and connected")));
 }
 
-TEST_F(CheckersTest, I25_ManySilentOnesAreNotBelieved) {
-  world.Add(MakeI25);
-  SimVm vm = world.VmOf(Record(1, kRegistered), "vm");
-  vm.shown.status = ProviderStatus::kRunning;
-  for (int number = 1; number <= 9; ++number) world.Write("a1#1", Record(number, kRegistered));
-  const auto silence = [&](int many) {
-    world.agents.clear();
+class SilenceTest : public CheckersTest {
+ public:
+  SilenceTest() : vm(world.VmOf(Record(1, kRegistered), "vm")) {
+    world.Add(MakeI25);
+    vm.shown.status = ProviderStatus::kRunning;
+    for (int number = 1; number <= 9; ++number) world.Write("a1#1", Record(number, kRegistered));
+    world.sound_since["a1#1"] = world.now();
+    world.Pass(world.settings.times.t_mass * 2);
+  }
+  // So many of the nine fall silent; then the first is let go.
+  void Silence(int many) {
     for (int number = 1; number <= many; ++number) {
       world.agents.push_back(
           {.id = IdOf(number), .shard = ShardA(), .vm = &vm, .up = true, .has_joined = true});
@@ -298,14 +429,40 @@ TEST_F(CheckersTest, I25_ManySilentOnesAreNotBelieved) {
     world.Pass(Duration::Seconds(5));
     world.Pass(Duration::Seconds(40));
     world.Commit("a1#1", {IntentFor(Record(1, kRegistered), IntentKind::kDrain, "unhealthy")});
-  };
-  silence(2);
-  EXPECT_THAT(world.violations, IsEmpty());
-  silence(3);
+  }
+
+  SimVm vm;
+};
+
+TEST_F(SilenceTest, I25_ManySilentOnesAreNotBelieved) {
+  Silence(3);
   EXPECT_THAT(world.violations, ElementsAre(HasSubstr("3 of 9 members of default/workers")));
   world.violations.clear();
   world.Pass(world.settings.times.t_mass);  // Then they are.
   world.Commit("a1#1", {IntentFor(Record(2, kRegistered), IntentKind::kDrain, "unhealthy")});
+  EXPECT_THAT(world.violations, IsEmpty());
+}
+
+TEST_F(SilenceTest, I25_TwoAreNotMany) {
+  Silence(2);
+  EXPECT_THAT(world.violations, IsEmpty());
+}
+
+TEST_F(SilenceTest, I25_WhoeverIsHeardIsNotSilent) {
+  world.served = {IdOf(2)};
+  Silence(3);
+  EXPECT_THAT(world.violations, IsEmpty());
+}
+
+TEST_F(SilenceTest, I25_WhoeverLeavesAlreadyIsNoMember) {
+  world.Commit("a1#1", {IntentFor(Record(2, kRegistered), IntentKind::kDelete, "requested")});
+  Silence(3);
+  EXPECT_THAT(world.violations, IsEmpty());
+}
+
+TEST_F(SilenceTest, I25_WhatWasDecidedBeforeAPauseIsNotJudgedByWhatIsNow) {
+  world.sound_since["a1#1"] = world.now() + Duration::Seconds(40);
+  Silence(3);
   EXPECT_THAT(world.violations, IsEmpty());
 }
 
@@ -354,8 +511,28 @@ TEST_F(CheckersTest, I25_ARunningVmIsNotGone) {
   world.Commit("a1#1", {IntentFor(record, IntentKind::kDelete, "provider-gone")});
   EXPECT_THAT(world.violations, ElementsAre(HasSubstr("provider-gone")));
   world.violations.clear();
+  // T_vis is 5 s here.
+  world.real_cloud.lies().finds_nothing = true;
+  for (int i = 0; i < 5; ++i) world.Pass(Duration::Seconds(1));
+  world.Commit("a1#1", {IntentFor(record, IntentKind::kDelete, "provider-gone")});
+  EXPECT_THAT(world.violations, IsEmpty());
+}
+
+TEST_F(CheckersTest, I25_WhoeverIsDeniedForAMomentIsNotGone) {
+  world.Add(MakeI25);
+  world.Pass(Duration::Minutes(1));
+  InstanceRecord record = Record(1, kRegistered);
+  record.provider_instance_id = PutVm(record);
+  world.Write("a1#1", record);
   world.real_cloud.lies().finds_nothing = true;
   world.Pass(Duration::Seconds(1));
+  world.Pass(Duration::Seconds(1));
+  world.real_cloud.lies().finds_nothing = false;
+  world.Pass(Duration::Seconds(1));
+  world.Commit("a1#1", {IntentFor(record, IntentKind::kDelete, "provider-gone")});
+  EXPECT_THAT(world.violations, ElementsAre(HasSubstr("whose VM is there")));
+  ASSERT_TRUE(world.real_cloud.VanishByHand(record.provider_instance_id));
+  world.violations.clear();
   world.Commit("a1#1", {IntentFor(record, IntentKind::kDelete, "provider-gone")});
   EXPECT_THAT(world.violations, IsEmpty());
 }

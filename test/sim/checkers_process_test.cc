@@ -152,9 +152,10 @@ TEST_F(CacheTest, I10_WhatIsMissingOrTooMuchIsNot) {
 
 class BackoffTest : public ProcessTest {
  public:
-  void Refuse(int number) {
+  // It was heard `ago`, and is stored now.
+  void Refuse(int number, Duration ago = {}) {
     InstanceRecord record = Record(number, kFailed);
-    record.failure = RecordFailure{.code = "capacity", .message = "none", .at = world.wall()};
+    record.failure = RecordFailure{.code = "capacity", .message = "none", .at = world.wall() - ago};
     world.Write("a1#1", record);
   }
   void Intend(int number) {
@@ -175,6 +176,18 @@ TEST_F(BackoffTest, I12_ARefusedCreationIsNotRepeatedAtOnce) {
   EXPECT_THAT(world.violations, ElementsAre(HasSubstr("after the provider refused one")));
 }
 
+TEST_F(BackoffTest, I12_EveryRefusalThatIsKnownCounts) {
+  world.Add(MakeI12);
+  world.Pass(Duration::Minutes(1));
+  Refuse(1);
+  Intend(2);  // In the same turn: it knew nothing.
+  EXPECT_THAT(world.violations, IsEmpty());
+  world.Pass(Duration::Seconds(1));
+  Refuse(2);
+  Intend(3);
+  EXPECT_THAT(world.violations, ElementsAre(HasSubstr("1s after the provider refused one")));
+}
+
 TEST_F(BackoffTest, I12_ASuccessEndsTheBackoff) {
   world.Add(MakeI12);
   world.Pass(Duration::Minutes(1));
@@ -183,6 +196,25 @@ TEST_F(BackoffTest, I12_ASuccessEndsTheBackoff) {
   world.Pass(Duration::Seconds(1));
   Intend(3);
   EXPECT_THAT(world.violations, IsEmpty());
+}
+
+TEST_F(BackoffTest, I12_ASuccessEndsTheBackoffOfARefusalThatIsStoredLater) {
+  world.Add(MakeI12);
+  world.Pass(Duration::Minutes(1));
+  world.Write("a1#1", Record(1, kProvisioned));
+  world.Pass(Duration::Seconds(2));
+  Refuse(2, Duration::Milliseconds(2'200));
+  world.Pass(Duration::Seconds(1));
+  Intend(3);
+  EXPECT_THAT(world.violations, IsEmpty());
+  // Not of one that was heard after the success.
+  world.Pass(Duration::Minutes(1));
+  world.Write("a1#1", Record(4, kProvisioned));
+  world.Pass(Duration::Seconds(2));
+  Refuse(5, Duration::Milliseconds(500));
+  world.Pass(Duration::Seconds(1));
+  Intend(6);
+  EXPECT_THAT(world.violations, ElementsAre(HasSubstr("after the provider refused one")));
 }
 
 // --- I-41 ----------------------------------------------------------------------------------------
@@ -202,6 +234,23 @@ TEST_F(ProcessTest, I41_TheJournalKeepsItsLimit) {
   add(JournalLimits().intents + 1, IntentKind::kDelete);
   world.Commit("a1#1", intents);
   EXPECT_THAT(world.violations, ElementsAre(HasSubstr("has 1025 intents; 1024 are allowed")));
+}
+
+TEST_F(ProcessTest, I41_ATurnPlansNoMoreThanItsBudgetOrOneGroup) {
+  world.settings.steps_per_turn = 10;
+  world.Add(MakeI41);
+  const auto turn = [&](PlannerWork so_far) {
+    const ServerStanding server = {.name = "a1#1", .shard = ShardA(), .planned = so_far};
+    world.Each([&](Checker& checker) { checker.AfterTask(server); });
+  };
+  turn({.pieces = 2, .steps = 10});
+  turn({.pieces = 3, .steps = 40});  // One group.
+  turn({.pieces = 3, .steps = 40});
+  turn({.pieces = 2, .steps = 10});  // Of the next leadership.
+  EXPECT_THAT(world.violations, IsEmpty());
+  turn({.pieces = 4, .steps = 21});
+  EXPECT_THAT(world.violations,
+              ElementsAre(HasSubstr("has planned 11 steps, of 2 groups, in one turn; 10 are")));
 }
 
 // --- I-44 ----------------------------------------------------------------------------------------
@@ -226,6 +275,22 @@ TEST_F(ProcessTest, I44_WhoeverWasDisturbedMayLeaveItsLease) {
   WriteLease("a1#1", kOwn, 2);
   Exit({.stopped = true, .led = true, .took = Duration::Seconds(11)});
   EXPECT_THAT(world.violations, IsEmpty());
+}
+
+TEST_F(ProcessTest, I44_WhoeverIsToldTwiceMayLeaveItsLeaseAndNothingElse) {
+  world.Add(MakeI44);
+  WriteLease("a1#1", kOwn, 2);
+  Exit({.stopped = true, .led = true, .told_again = true, .undisturbed = true});
+  EXPECT_THAT(world.violations, IsEmpty());
+  Exit({.stopped = true,
+        .led = true,
+        .took = Duration::Seconds(11),
+        .told_again = true,
+        .undisturbed = true});
+  Exit({.code = 1, .stopped = true, .told_again = true, .undisturbed = true});
+  Exit({.stopped = true, .told_again = true, .left_in_loop = 2});
+  EXPECT_THAT(world.violations, ElementsAre(HasSubstr("took 11s"), HasSubstr("ended with 1"),
+                                            HasSubstr("2 of its timers")));
 }
 
 }  // namespace

@@ -196,5 +196,24 @@ TEST_F(CheckersTest, I35_ANonceSealsOnce) {
   EXPECT_THAT(world.violations, ElementsAre(HasSubstr("sealed secret/c with a nonce")));
 }
 
+TEST_F(CheckersTest, I35_AKeyThatSealsAllTheTimeWouldNotLast) {
+  world.Add(MakeI35);
+  const std::string process = "a1#1";
+  const std::string secret = "secret/ca.key";
+  const auto write = [&](SimCall::Moment moment, SimMethod method, const std::string& key) {
+    const SimCall call = {.moment = moment, .process = process, .method = method, .key = key};
+    world.Each([&](Checker& checker) { checker.OnCall(call); });
+  };
+  for (int i = 0; i < 16; ++i) {
+    write(SimCall::Moment::kSent, SimMethod::kPut, secret);
+    write(SimCall::Moment::kAnswered, SimMethod::kPut, secret);
+    write(SimCall::Moment::kSent, SimMethod::kGet, secret);
+    write(SimCall::Moment::kSent, SimMethod::kPut, "leader/a.json");
+  }
+  EXPECT_THAT(world.violations, IsEmpty());
+  write(SimCall::Moment::kSent, SimMethod::kPut, secret);
+  EXPECT_THAT(world.violations, ElementsAre(HasSubstr("a1#1 seals secret/ca.key, the 17. value")));
+}
+
 }  // namespace
 }  // namespace nstance::sim

@@ -14,6 +14,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::SizeIs;
 using enum InstancePhase;
 
 // --- I-13 to I-15: records and VMs ---------------------------------------------------------------
@@ -41,14 +42,28 @@ TEST_F(CheckersTest, I13_MarksAgreeWithTheRecord) {
   EXPECT_THAT(world.violations, ElementsAre(HasSubstr("another tenant")));
 }
 
+TEST_F(CheckersTest, I13_ATombstoneIsKeptForItsTime) {
+  world.Add(MakeI13);
+  for (const int number : {1, 2, 3}) world.Write("a1#1", Record(number, kGone));
+  world.Pass(Duration::Minutes(20));
+  world.walls_true_since = world.now();
+  world.Erase("a1#1", FakeCheckerWorld::KeyOf(Record(1, kGone)));
+  world.walls_true_since = {};
+  world.Erase("", FakeCheckerWorld::KeyOf(Record(2, kGone)));
+  EXPECT_THAT(world.violations, IsEmpty());
+  world.Erase("a1#1", FakeCheckerWorld::KeyOf(Record(3, kGone)));
+  EXPECT_THAT(world.violations, ElementsAre(HasSubstr("after 20m")));
+}
+
 TEST_F(CheckersTest, I13_ARecordStaysAsLongAsItsVm) {
   world.Add(MakeI13);
   const InstanceRecord gone = Record(1, kGone);
   world.Write("a1#1", gone);
-  world.Erase("a1#1", FakeCheckerWorld::KeyOf(gone));
-  EXPECT_THAT(world.violations, IsEmpty());
   const InstanceRecord late = Record(2, kGone);
   world.Write("a1#1", late);
+  world.Pass(Duration::Hours(26));
+  world.Erase("a1#1", FakeCheckerWorld::KeyOf(gone));
+  EXPECT_THAT(world.violations, IsEmpty());
   PutVm(late);
   world.Erase("a1#1", FakeCheckerWorld::KeyOf(late));
   EXPECT_THAT(world.violations, ElementsAre(HasSubstr("still there")));
@@ -69,6 +84,15 @@ TEST_F(CheckersTest, I14_APhantomIsFound) {
   world.Write("a1#1", Record(1, kRegistered));
   AtQuiet();
   EXPECT_THAT(world.violations, ElementsAre(HasSubstr("phantom")));
+}
+
+TEST_F(CheckersTest, I14_OfABlockedIdentityTheRecordStays) {
+  world.Add(MakeI14);
+  InstanceRecord record = Record(1, kRegistered);
+  record.blocked = RecordMark{.reason = "clone", .at = world.wall()};
+  world.Write("a1#1", record);
+  AtQuiet();
+  EXPECT_THAT(world.violations, IsEmpty());
 }
 
 TEST_F(CheckersTest, I14_ALeakIsFound) {
@@ -176,6 +200,19 @@ TEST_F(CheckersTest, I17_GroupsHaveTheirSize) {
   EXPECT_THAT(world.violations, ElementsAre(HasSubstr("2 are desired")));
 }
 
+TEST_F(CheckersTest, I17_WhatIsOnDemandIsNotScaledDown) {
+  world.Add(MakeI17);
+  InstanceRecord record = Record(1, kRegistered);
+  record.on_demand = true;
+  world.Write("a1#1", record);
+  world.Write("a1#1", Record(2, kRegistered));
+  world.Commit("a1#1", {IntentFor(record, IntentKind::kDelete, "requested"),
+                        IntentFor(Record(2, kRegistered), IntentKind::kDrain, "scale-down")});
+  EXPECT_THAT(world.violations, IsEmpty());
+  world.Commit("a1#1", {IntentFor(record, IntentKind::kDrain, "scale-down")});
+  EXPECT_THAT(world.violations, ElementsAre(HasSubstr("which is on-demand")));
+}
+
 TEST_F(CheckersTest, I17_ARotationIsAPairFromItsIntentOn) {
   world.Add(MakeI17);
   world.desired[{DefaultTenant(), Workers()}] = 1;
@@ -200,6 +237,19 @@ TEST_F(CheckersTest, I17_AGroupThatNobodyWantsIsEmpty) {
   world.lost = {};
   AtQuiet();
   EXPECT_THAT(world.violations, ElementsAre(HasSubstr("0 are desired")));
+}
+
+TEST_F(CheckersTest, I18_AFileThatDoesNotValidateIsNotInForce) {
+  world.Add(MakeI18);
+  Configure(0);
+  for (const std::string_view other : {R"("grups": {},)", R"("server": {"shard": "b"},)"}) {
+    world.Put(
+        "", "config/a.jsonc",
+        fmt::format(R"({{{} "groups": {{"default": {{"workers": {{"size": 9}}}}}}}})", other));
+  }
+  world.Write("a1#1", Record(1, kRegistered));
+  world.Commit("a1#1", {IntentFor(Record(2, kCreating), IntentKind::kCreate)});
+  EXPECT_THAT(world.violations, ElementsAre(HasSubstr("the size is at most 0")));
 }
 
 TEST_F(CheckersTest, I18_SurgeIsOne) {
@@ -327,12 +377,39 @@ TEST_F(CheckersTest, I01_ALateRequestWasReadByTheNewLeader) {
   EXPECT_THAT(world.violations, ElementsAre(HasSubstr("its intent first stood in epoch 2")));
 }
 
+TEST_F(CheckersTest, I01_ADuplicateGoesByTheRecordThatItsLeaderHadRead) {
+  world.Add(MakeI01);
+  world.Commit("a1#1", {});
+  const InstanceRecord record = Record(1, kRegistered);
+  world.Write("a1#1", record);
+  world.journal.epoch = 2;
+  world.Commit("a2#1", {});
+  world.Deleted(world.VmOf(record, "sim-000099"), 2);
+  world.Deleted(world.VmOf(record, "sim-000098"), 1);  // It comes late; the record is older.
+  EXPECT_THAT(world.violations, IsEmpty());
+  world.Deleted(world.VmOf(record, record.provider_instance_id), 2);
+  EXPECT_THAT(world.violations, ElementsAre(HasSubstr("its intent was never durable")));
+  world.violations.clear();
+  // Which one is kept was decided by a later leader: the older one had nothing to go by.
+  const InstanceRecord later = Record(2, kRegistered);
+  world.Write("a2#1", later);
+  world.Deleted(world.VmOf(later, "sim-000097"), 1);
+  EXPECT_THAT(world.violations, ElementsAre(HasSubstr("its intent was never durable")));
+  world.violations.clear();
+  // No record names a VM.
+  InstanceRecord nameless = Record(3, kRegistered);
+  nameless.provider_instance_id.clear();
+  world.Write("a2#1", nameless);
+  world.Deleted(world.VmOf(nameless, "sim-000096"), 2);
+  EXPECT_THAT(world.violations, ElementsAre(HasSubstr("its intent was never durable")));
+}
+
 TEST_F(CheckersTest, I01_ALeaderThatWasReplacedSignsNothing) {
   world.Add(MakeI01);
   world.Pass(Duration::Minutes(1));
   world.journal.epoch = 2;
   world.Commit("a2#1", {});
-  ServerStanding server = {.name = "a2#1", .shard = ShardA(), .epoch = 2};
+  ServerStanding server = {.name = "a2#1", .shard = ShardA(), .leads = true, .epoch = 2};
   world.Each([&](Checker& checker) { checker.OnStep(server, Step::kR6); });
   EXPECT_THAT(world.violations, IsEmpty());
   server.epoch = 1;
@@ -342,6 +419,21 @@ TEST_F(CheckersTest, I01_ALeaderThatWasReplacedSignsNothing) {
   world.rates_true_since = {};
   world.Each([&](Checker& checker) { checker.OnStep(server, Step::kR6); });
   EXPECT_THAT(world.violations, ElementsAre(HasSubstr("signs under epoch 1")));
+}
+
+TEST_F(CheckersTest, I01_WhoeverDoesNotLeadBeginsNoEffect) {
+  world.Add(MakeI01);
+  world.Commit("a1#1", {});
+  ServerStanding server = {.name = "a1#1", .shard = ShardA(), .leads = true, .epoch = 1};
+  const auto pass = [&](Step step) {
+    world.Each([&](Checker& checker) { checker.OnStep(server, step); });
+  };
+  for (const Step step : {Step::kC4, Step::kX3, Step::kR6, Step::kW5}) pass(step);
+  server.leads = false;
+  pass(Step::kL8);
+  EXPECT_THAT(world.violations, IsEmpty());
+  for (const Step step : {Step::kC4, Step::kX3, Step::kR6, Step::kW5}) pass(step);
+  EXPECT_THAT(world.violations, SizeIs(4));
 }
 
 TEST_F(CheckersTest, I02_OneHolderPerEpoch) {
@@ -458,6 +550,19 @@ TEST_F(CheckersTest, I07_ATakeOverKeepsGroups) {
   EXPECT_THAT(world.violations, ElementsAre(HasSubstr("the take-over changed the groups")));
 }
 
+TEST_F(CheckersTest, I07_RecordsKeepWhatOtherProgramsNote) {
+  world.Add(MakeI07);
+  InstanceRecord record = Record(1, kProvisioned);
+  record.unknown = {{.key = "note", .key_position = {}, .value = json::Value::String("seen")}};
+  world.Write("", record);
+  record.hostname = "x";
+  world.Write("a1#1", record);
+  EXPECT_THAT(world.violations, IsEmpty());
+  record.unknown = {};
+  world.Write("a1#1", record);
+  EXPECT_THAT(world.violations, ElementsAre(HasSubstr("not ours was lost")));
+}
+
 TEST_F(CheckersTest, I07_RecordsKeepWhatWasSet) {
   world.Add(MakeI07);
   world.journal.epoch = 2;
@@ -492,13 +597,25 @@ class AnswersTest : public CheckersTest {
               config::EncodeDynamicGroups(groups, {.epoch = 1, .seq = 1, .write_id = "w"}));
   }
   void Answer(OperatorAnswer::Request request, Instant sent, std::string id = {}) {
-    const OperatorAnswer answer = {.tenant = Prod(),
-                                   .shard = ShardA(),
-                                   .request = std::move(request),
-                                   .sent = sent,
-                                   .instance_id = std::move(id)};
+    Tell({.tenant = Prod(),
+          .shard = ShardA(),
+          .request = std::move(request),
+          .sent = sent,
+          .instance_id = std::move(id)});
+  }
+  void Refuse(OperatorAnswer::Request request, Instant sent, Error why) {
+    Tell({.tenant = Prod(),
+          .shard = ShardA(),
+          .request = std::move(request),
+          .sent = sent,
+          .status = Fail(std::move(why))});
+  }
+  void Tell(const OperatorAnswer& answer) {
     world.Each([&](Checker& checker) { checker.OnAnswer(answer); });
   }
+  // Until every call that was under way is answered.
+  void PassCalls() { world.Pass(Duration::Seconds(15)); }
+  [[nodiscard]] static api::DeleteGroupRequest Delete() { return {.key = "workers"}; }
   [[nodiscard]] static api::UpsertGroupRequest Upsert(int size, std::string request_id = {}) {
     return {.key = "workers",
             .config = api::GroupConfig{.size = size},
@@ -517,11 +634,60 @@ TEST_F(AnswersTest, I08_AnUpsertWasStoredSinceItWasSent) {
   world.Pass(Duration::Seconds(1));
   Set(5);
   Answer(Upsert(4), sent);
+  PassCalls();
   EXPECT_THAT(world.violations, IsEmpty());
   world.Pass(Duration::Seconds(1));
   Answer(Upsert(4), world.now());
-  Answer(Upsert(9), sent);
+  PassCalls();
+  Answer(Upsert(9), world.now());
+  PassCalls();
   EXPECT_THAT(world.violations, ElementsAre(HasSubstr("never had size 4"), HasSubstr("size 9")));
+}
+
+TEST_F(AnswersTest, I08_ChangesThatShareAWriteOvertakeEachOther) {
+  Set(std::nullopt);
+  world.Pass(Duration::Seconds(10));
+  const Instant sent = world.now();
+  world.Pass(Duration::Seconds(3));
+  // Together they changed nothing; who is answered first does not matter.
+  Answer(Upsert(8), sent);
+  Answer(Delete(), sent);
+  Answer(Upsert(9), sent);
+  PassCalls();
+  EXPECT_THAT(world.violations, IsEmpty());
+  // The last of them is what was written.
+  const Instant again = world.now();
+  world.Pass(Duration::Seconds(1));
+  Set(2);
+  world.Pass(Duration::Seconds(1));
+  Answer(Upsert(8), again);
+  Refuse(Upsert(2), again, Unavailable("no answer"));
+  PassCalls();
+  EXPECT_THAT(world.violations, IsEmpty());
+}
+
+TEST_F(AnswersTest, I08_OnlyACallThatGotItsWishAtThatTimeOvertakes) {
+  Set(3);
+  world.Pass(Duration::Seconds(20));
+  const Instant sent = world.now();
+  // One that was over before; one without its wish; one about another group; one that was refused.
+  Answer(Upsert(3), sent - Duration::Seconds(10));
+  world.Pass(Duration::Seconds(1));
+  const Instant later = world.now();
+  Answer(Upsert(8), later);
+  Answer(Upsert(9), later);
+  Answer(api::DeleteGroupRequest{.key = "others"}, later);
+  Refuse(Upsert(3), later, InvalidArgument("no"));
+  world.Pass(Duration::Seconds(1));
+  // After it.
+  Answer(Upsert(3), world.now());
+  PassCalls();
+  EXPECT_THAT(world.violations, ElementsAre(HasSubstr("size 8"), HasSubstr("size 9")));
+  world.violations.clear();
+  // And one that nothing can overtake any more.
+  Answer(Upsert(8), world.now());
+  world.Each([](Checker& checker) { checker.AtEnd(); });
+  EXPECT_THAT(world.violations, ElementsAre(HasSubstr("size 8")));
 }
 
 TEST_F(AnswersTest, I08_ARepeatMayBeOld) {
@@ -530,24 +696,28 @@ TEST_F(AnswersTest, I08_ARepeatMayBeOld) {
   Set(4);
   world.Pass(Duration::Minutes(5));
   Answer(Upsert(3, "r1"), world.now());
+  PassCalls();
   EXPECT_THAT(world.violations, IsEmpty());
 }
 
 TEST_F(AnswersTest, I08_AFilesSizeNeedsNoLayer) {
   world.Put("", "config/a.jsonc", R"({"groups": {"prod": {"workers": {"size": 7}}}})");
   Answer(Upsert(7), world.now());
+  PassCalls();
   EXPECT_THAT(world.violations, IsEmpty());
 }
 
 TEST_F(AnswersTest, I08_ADeletedGroupIsGone) {
   Set(3);
   world.Pass(Duration::Seconds(1));
-  Answer(api::DeleteGroupRequest{.key = "workers"}, world.now());
+  Answer(Delete(), world.now());
+  PassCalls();
   EXPECT_THAT(world.violations, ElementsAre(HasSubstr("was never deleted")));
   world.violations.clear();
   const Instant sent = world.now();
   Set(std::nullopt);
-  Answer(api::DeleteGroupRequest{.key = "workers"}, sent);
+  Answer(Delete(), sent);
+  PassCalls();
   EXPECT_THAT(world.violations, IsEmpty());
 }
 

@@ -188,6 +188,10 @@ class FakeCheckerWorld final : public CheckerWorld {
     const auto at = sound_since.find(process);
     return at == sound_since.end() ? Instant::Never() : at->second;
   }
+  [[nodiscard]] Instant ProviderSoundSince(const std::string& process) const override {
+    const auto at = provider_sound_since.find(process);
+    return at == provider_sound_since.end() ? Instant::Never() : at->second;
+  }
   [[nodiscard]] const SimCacheDisk* CacheOf(const std::string& process) const override {
     const auto at = caches.find(process);
     return at == caches.end() ? nullptr : &at->second;
@@ -225,6 +229,7 @@ class FakeCheckerWorld final : public CheckerWorld {
   std::map<InstanceId, std::vector<std::string>> keys_on_disk;
   std::set<InstanceId> cloned;
   std::map<std::string, Instant> sound_since;
+  std::map<std::string, Instant> provider_sound_since;
   std::map<std::string, SimCacheDisk> caches;
   Instant rates_true_since;
   Instant walls_true_since;

@@ -1,4 +1,6 @@
 // nstance-sim: whole shards under faults, one run per seed. docs/simulation.md.
+#include <unistd.h>
+
 #include <algorithm>
 #include <charconv>
 #include <cstdint>
@@ -15,7 +17,9 @@
 #include <fmt/ranges.h>
 
 #include "base/json.h"
+#include "sim/world/cut.h"
 #include "sim/world/run.h"
+#include "sim/world/shrink.h"
 #include "test/sim/sim_bench.h"
 
 namespace nstance::sim {
@@ -32,7 +36,14 @@ form is printed with the command that shows it.
   --count M        how many seeds
   --trace          print what happens, line by line (one seed)
   --keep I,J,...   only these events of the scenario (as a failure names them); "none" for none
+  --cut a=1,...    smaller than drawn, as a failure says: servers a and b; sizes workers, api and
+                   edge; steps of planning in a turn; times hostile, window, age, drain and life; disks=0; lengths of events by
+                   number, 19=2s
   --no-shrink      tell of a failure as it is
+  --schedule NAME  with this course of faults, or "none", instead of the one that is drawn:
+                   lost-answers, clog, pause-at-fence, restart-storm, empty-world
+  --liveness       some servers are lost for good, as in one seed of five: the rest must do
+  --cell C4.F8     more than half of the faults at steps are this fault at this step
   --plant NAME     with this bug planted
   --plants         list the bugs that can be planted
   --blind I-nn,... without these checkers
@@ -54,7 +65,8 @@ struct Options {
   bool plants = false;
   bool help = false;
   std::optional<std::int64_t> bench_seconds = std::nullopt;
-  std::optional<std::vector<std::size_t>> keep = std::nullopt;
+  Cut cut = {};
+  ScenarioOptions scenario = {};  // Its seed is not used.
   RunOptions run = {};
 };
 
@@ -76,15 +88,17 @@ std::vector<std::string_view> Split(std::string_view text, char at) {
   }
 }
 
-Result<std::vector<std::size_t>> ParseKeep(std::string_view text) {
-  std::vector<std::size_t> indices;
-  if (text == "none") return indices;
-  for (const std::string_view part : Split(text, ',')) {
-    const auto index = ParseNumber<std::size_t>(part);
-    if (!index) return Fail(InvalidArgument("--keep takes numbers with commas, or \"none\""));
-    indices.push_back(*index);
+// "C4.F8".
+Result<std::pair<Step, Fault>> ParseCell(std::string_view text) {
+  const std::vector<std::string_view> parts = Split(text, '.');
+  if (parts.size() == 2 && parts[1].starts_with('F')) {
+    const std::optional<Step> step = ParseStep(parts[0]);
+    const auto fault = ParseNumber<std::size_t>(parts[1].substr(1));
+    if (step && fault && *fault >= 1 && *fault <= kFaults) {
+      return std::pair(*step, static_cast<Fault>(*fault));
+    }
   }
-  return indices;
+  return Fail(InvalidArgument(fmt::format("\"{}\" is no cell; one is C4.F8", text)));
 }
 
 // One flag with its value. An error says what is allowed.
@@ -103,7 +117,16 @@ Status TakeValue(std::string_view flag, std::string_view value, Options& options
       return Fail(InvalidArgument("--bench takes a number of seconds"));
     }
   } else if (flag == "--keep") {
-    ASSIGN_OR_RETURN(options.keep, ParseKeep(value));
+    ASSIGN_OR_RETURN(options.cut.keep, ParseKeep(value));
+  } else if (flag == "--cut") {
+    RETURN_IF_ERROR(ParseCut(value, options.cut));
+  } else if (flag == "--cell") {
+    ASSIGN_OR_RETURN(options.scenario.cell, ParseCell(value));
+  } else if (flag == "--schedule") {
+    options.scenario.schedule = ParseSchedule(value);
+    if (!options.scenario.schedule) {
+      return Fail(InvalidArgument(fmt::format("no schedule is called \"{}\"; see --help", value)));
+    }
   } else if (flag == "--plant") {
     const std::optional<Plant> plant = ParsePlant(value);
     if (!plant) {
@@ -124,6 +147,7 @@ Result<Options> ParseCommandLine(const std::vector<std::string_view>& arguments)
   const std::map<std::string_view, bool*> switches = {{"--trace", &options.trace},
                                                       {"--json", &options.json},
                                                       {"--plants", &options.plants},
+                                                      {"--liveness", &options.scenario.liveness},
                                                       {"--help", &options.help}};
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     const std::string_view flag = arguments[i];
@@ -143,20 +167,23 @@ Result<Options> ParseCommandLine(const std::vector<std::string_view>& arguments)
   return options;
 }
 
-Scenario ScenarioOf(std::uint64_t seed, const Options& options) {
-  Scenario scenario = DrawScenario({.seed = seed});
-  if (!options.keep) return scenario;
-  std::vector<Event> kept;
-  for (const std::size_t index : *options.keep) {
-    if (index < scenario.events.size()) kept.push_back(scenario.events[index]);
-  }
-  scenario.events = std::move(kept);
-  return scenario;
+Result<Scenario> ScenarioOf(std::uint64_t seed, const Options& options) {
+  ScenarioOptions drawn = options.scenario;
+  drawn.seed = seed;
+  return Apply(options.cut, DrawScenario(drawn));
 }
 
 // Flags that a run needs besides its seed.
 std::string ExtraFlags(const Options& options) {
   std::string flags;
+  if (options.scenario.schedule) {
+    flags += fmt::format(" --schedule {}", ScheduleName(*options.scenario.schedule));
+  }
+  if (options.scenario.liveness) flags += " --liveness";
+  if (options.scenario.cell) {
+    const auto [step, fault] = *options.scenario.cell;
+    flags += fmt::format(" --cell {}.{}", StepName(step), FaultName(fault));
+  }
   if (options.run.plant != Plant::kNone) {
     flags += fmt::format(" --plant {}", PlantName(options.run.plant));
   }
@@ -167,15 +194,14 @@ std::string ExtraFlags(const Options& options) {
 }
 
 // Two runs of the seed differ (I-45): where they part, with what both had before.
-void PrintDifference(std::uint64_t seed, const Options& options) {
+void PrintDifference(const Scenario& scenario, const Options& options) {
   constexpr std::size_t kLinesBefore = 10;
   RunOptions traced = options.run;
   traced.trace = true;
-  const Scenario scenario = ScenarioOf(seed, options);
   const RunReport one = RunScenario(scenario, traced);
   const RunReport other = RunScenario(scenario, traced);
-  fmt::print("seed {} violates I-45: two runs of it differ ({} and {} tasks)\n", seed, one.tasks,
-             other.tasks);
+  fmt::print("seed {} violates I-45: two runs of it differ ({} and {} tasks)\n", scenario.seed,
+             one.tasks, other.tasks);
   const auto [first, second] = std::ranges::mismatch(one.timeline, other.timeline);
   const auto at = static_cast<std::size_t>(first - one.timeline.begin());
   for (std::size_t i = at - std::min(at, kLinesBefore); i < at; ++i) {
@@ -187,25 +213,41 @@ void PrintDifference(std::uint64_t seed, const Options& options) {
     fmt::print("the timelines are the same{}\n",
                one.trace_hash == other.trace_hash ? ", and so are the traces this time" : "");
   }
-  fmt::print("nstance-sim --seed {}{} --twice\n", seed, ExtraFlags(options));
+  fmt::print("nstance-sim --seed {}{}{} --twice\n", scenario.seed, FormatCut(options.cut),
+             ExtraFlags(options));
 }
 
-void PrintFailure(std::uint64_t seed, const Options& options) {
+// Over the line before, on a terminal: making a failure smaller takes a minute.
+void PrintProgress(const Shrunk& so_far) {
+  if (isatty(STDERR_FILENO) == 0) return;
+  const Setting& setting = so_far.scenario.setting;
+  fmt::print(stderr, "\r\033[K{} runs: {} events, {} servers, {} instances\r", so_far.runs,
+             so_far.scenario.events.size(), setting.servers_a + setting.servers_b,
+             setting.workers + setting.api + setting.edge);
+}
+
+// What was given on the command line is shown as it is.
+void PrintFailure(const Scenario& scenario, const Options& options) {
+  constexpr int kMostRuns = 250;
   RunOptions quiet = options.run;
   quiet.trace = false;
-  const Scenario scenario = ScenarioOf(seed, options);
-  const Shrunk shrunk = Shrink(scenario, quiet, options.shrink && !options.keep ? 200 : 1);
-  if (!shrunk.report.violation) return PrintDifference(seed, options);
+  const bool as_it_is = !options.shrink || options.cut != Cut();
+  const Shrunk shrunk =
+      Shrink(scenario, quiet, {.most_runs = as_it_is ? 1 : kMostRuns, .told = PrintProgress});
+  if (!shrunk.report.violation) return PrintDifference(scenario, options);
   const Violation& violation = *shrunk.report.violation;
-  fmt::print("seed {} violates {} at {}: {}\n", seed, violation.invariant,
+  fmt::print("seed {} violates {} at {}: {}\n", scenario.seed, violation.invariant,
              FormatDuration(violation.at), violation.what);
-  fmt::print("{} of {} events are needed ({} runs to find out):\n", shrunk.kept.size(),
-             scenario.events.size(), shrunk.runs);
+  const Setting& setting = shrunk.scenario.setting;
+  fmt::print(
+      "{} of {} events are needed ({} runs to find out), {}+{} servers, {}+{}+{} instances, "
+      "{} of faults:\n",
+      shrunk.scenario.events.size(), scenario.events.size(), shrunk.runs, setting.servers_a,
+      setting.servers_b, setting.workers, setting.api, setting.edge,
+      FormatDuration(shrunk.scenario.hostile));
   for (const Event& event : shrunk.scenario.events) fmt::print("  {}\n", Describe(event));
-  if (options.keep) return;
-  fmt::print("nstance-sim --seed {} --keep {}{} --trace\n", seed,
-             shrunk.kept.empty() ? "none" : fmt::format("{}", fmt::join(shrunk.kept, ",")),
-             ExtraFlags(options));
+  fmt::print("nstance-sim --seed {}{}{} --trace\n", scenario.seed,
+             FormatCut(as_it_is ? options.cut : shrunk.cut), ExtraFlags(options));
 }
 
 // All runs together.
@@ -216,9 +258,11 @@ struct Totals {
   Cells cells = {};
   std::set<std::string> reached = {};
   json::Array failures = {};
+  json::Array trace_hashes = {};  // In the order of the seeds.
 
   void Add(std::uint64_t seed, const RunReport& report) {
     ++runs;
+    trace_hashes.push_back(json::Value::String(fmt::format("{:016x}", report.trace_hash)));
     tasks += report.tasks;
     simulated = simulated + report.simulated;
     reached.insert(report.reached.begin(), report.reached.end());
@@ -251,27 +295,38 @@ struct Totals {
     for (const std::string& mark : reached) marks.push_back(json::Value::String(mark));
     all.Set("reached", json::Value::List(std::move(marks)));
     all.Set("failures", json::Value::List(failures));
+    all.Set("trace_hashes", json::Value::List(trace_hashes));
     fmt::print("{}\n", json::Write(all));
   }
 };
+
+// The run of one seed, and whether a second one is the same if that is asked for.
+RunReport RunSeed(const Scenario& scenario, const Options& options) {
+  RunReport report = RunScenario(scenario, options.run);
+  for (const std::string& line : report.timeline) fmt::print("{}\n", line);
+  const bool twice = options.twice_every > 0 && scenario.seed % options.twice_every == 0;
+  if (twice && !report.violation &&
+      RunScenario(scenario, options.run).trace_hash != report.trace_hash) {
+    report.violation = {.invariant = "I-45", .what = "two runs of the seed differ"};
+  }
+  return report;
+}
 
 int Run(const Options& options) {
   Totals totals;
   int exit_code = 0;
   for (std::uint64_t seed = options.seed; seed < options.seed + options.count; ++seed) {
-    const Scenario scenario = ScenarioOf(seed, options);
-    RunReport report = RunScenario(scenario, options.run);
-    for (const std::string& line : report.timeline) fmt::print("{}\n", line);
-    const bool twice = options.twice_every > 0 && seed % options.twice_every == 0;
-    if (twice && !report.violation &&
-        RunScenario(scenario, options.run).trace_hash != report.trace_hash) {
-      report.violation = {.invariant = "I-45", .what = "two runs of the seed differ"};
+    const Result<Scenario> scenario = ScenarioOf(seed, options);
+    if (!scenario.has_value()) {
+      fmt::print(stderr, "nstance-sim: {}\n", scenario.error().message);
+      return 2;
     }
+    const RunReport report = RunSeed(*scenario, options);
     totals.Add(seed, report);
     if (!report.violation) continue;
     exit_code = 1;
     if (options.json) continue;
-    PrintFailure(seed, options);
+    PrintFailure(*scenario, options);
     break;
   }
   if (options.json) {

@@ -107,6 +107,48 @@ TEST_F(SimProviderTest, F7_LimitsRefuseOnDemand) {
   EXPECT_TRUE(Create(id));  // What is there is answered all the same.
 }
 
+TEST_F(SimProviderTest, F10_OneCreateMakesTwoOfWhichOneIsAnswered) {
+  cloud_.lies().makes_two = 10'000;
+  const InstanceId id = NewId();
+  const auto made = Create(id);
+  ASSERT_TRUE(made);
+  const std::vector<const SimVm*> vms = cloud_.VmsOf(id);
+  ASSERT_EQ(vms.size(), 2U);
+  EXPECT_NE(vms[0]->provider_id, vms[1]->provider_id);
+  EXPECT_EQ(vms[0]->request, vms[1]->request);
+  EXPECT_EQ(made->provider_instance_id, vms[1]->provider_id);
+}
+
+TEST_F(SimProviderTest, F10_TheIdOfAForgottenVmIsUsedAgainByAnotherInstance) {
+  const InstanceId old = NewId();
+  ASSERT_TRUE(Create(old));
+  const std::string provider_id = cloud_.Vms().front()->provider_id;
+  const InstanceId between = NewId();
+  ASSERT_TRUE(Create(between));
+  ASSERT_TRUE(cloud_.VanishByHand(provider_id));
+  cloud_.lies().reuses_ids = true;
+  const InstanceId next = NewId();
+  const auto made = Create(next);
+  ASSERT_TRUE(made);
+  EXPECT_EQ(made->provider_instance_id, provider_id);
+  EXPECT_EQ(cloud_.Find(provider_id)->users, 2);
+  // By its old name it is another's.
+  const auto deleted = Await<ProviderDeleted>([&](auto done) {
+    return provider_.Delete(Call(), {.instance_id = old, .provider_instance_id = provider_id},
+                            std::move(done));
+  });
+  ASSERT_FALSE(deleted);
+  EXPECT_EQ(deleted.error().reason, ProviderReason::kMismatch);
+  // It boots as others do, whatever was going to happen to the first one.
+  EXPECT_TRUE(scheduler_.RunUntilTrue(
+      [&] { return cloud_.Find(provider_id)->shown.status == ProviderStatus::kRunning; },
+      Duration::Minutes(1)));
+  // Nothing else is free.
+  const auto another = Create(NewId());
+  ASSERT_TRUE(another);
+  EXPECT_NE(another->provider_instance_id, provider_id);
+}
+
 TEST_F(SimProviderTest, F8_LostAnswersAndErrorsHideAnEffect) {
   const std::vector<std::uint32_t SimProviderFaults::*> rows = {
       &SimProviderFaults::answer_lost, &SimProviderFaults::applied_late,

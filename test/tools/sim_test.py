@@ -2,7 +2,8 @@
 """Tests of tools/sim.
 
 A fake simulator is a script that answers as nstance-sim does: it passes, violates an invariant,
-crashes or differs between runs, by its seed. It notes how it was called.
+crashes or differs between runs, by its seed; with a planted bug by "bug:seed" first. It notes how it
+was called.
 """
 
 import json
@@ -21,6 +22,10 @@ here = pathlib.Path(__file__).parent
 with (here / "calls").open("a") as calls:
     calls.write(" ".join(arguments) + "\\n")
 plan = json.loads((here / "plan.json").read_text())
+if "--plants" in arguments:
+    print("\\n".join(plan["plants"]))
+    sys.exit(0)
+bug = arguments[arguments.index("--plant") + 1] + ":" if "--plant" in arguments else ""
 first = int(arguments[arguments.index("--seed") + 1])
 if "--json" not in arguments:
     print("replay of", *arguments)
@@ -28,7 +33,7 @@ if "--json" not in arguments:
 count = int(arguments[arguments.index("--count") + 1])
 failures = []
 for seed in range(first, first + count):
-    what = plan.get(str(seed))
+    what = plan.get(bug + str(seed), plan.get(str(seed)))
     if what == "crash":
         print("CHECK failed", file=sys.stderr)
         os.abort()
@@ -115,6 +120,58 @@ class Sim(unittest.TestCase):
         self.assertIn("13  two leaders: violates I-2", output)
         self.assertIn("1 of 2 seeds hold", output)
         self.assertIn("--seed 13 --count 1 --json --keep 2,5", self.calls())
+
+    def mutants(self, plan, *arguments):
+        """The hunt for two bugs, of which the lines name I-3 and I-21 or I-22."""
+        header = self.folder / "fault_point.h"
+        header.write_text("  kNone,\n  kNoMargin,  // Too long. I-3.\n"
+                          "  kC5Forgets,  // A slot. I-21, I-22.\n")
+        return self.sim({"plants": ["no-margin", "c5-forgets"], **plan}, "--mutants", "--header",
+                        header, "--starts", "1", "--most", "9", *arguments)
+
+    def test_a_planted_bug_is_found_by_the_first_seed_that_fails_with_it(self):
+        status, output = self.mutants({"no-margin:4": "I-3", "no-margin:5": "I-3",
+                                       "c5-forgets:0": "I-22"})
+        self.assertEqual(status, 0, output)
+        self.assertRegex(output, r"no-margin +5  I-3 \(seed 4\)\n")
+        self.assertRegex(output, r"c5-forgets +1  I-22 \(seed 0\)\n")
+        self.assertIn("found 2 of 2 planted bugs, half of them within 1 seeds", output)
+        self.assertFalse(any("--seed 5 " in call for call in self.calls()), self.calls())
+
+    def test_a_seed_that_fails_without_the_bug_finds_nothing(self):
+        plan = {"no-margin:2": "I-3", "2": "I-15", "c5-forgets:2": "I-21", "c5-forgets:6": "I-21"}
+        status, output = self.mutants(plan)
+        self.assertEqual(status, 1, output)
+        self.assertRegex(output, r"no-margin +-  not found in 9 seeds; failing without it: seeds 2\n")
+        self.assertRegex(output, r"c5-forgets +7  I-21 \(seed 6\); failing without it: seeds 2\n")
+        self.assertIn("found 1 of 2 planted bugs", output)
+        self.assertIn("not found: no-margin\n", output)
+        # Without a bug each seed is tried once.
+        self.assertEqual(self.calls().count("--seed 2 --count 1 --json"), 1)
+
+    def test_an_invariant_that_the_bugs_line_does_not_name_finds_nothing(self):
+        status, output = self.mutants({"no-margin:1": "I-7", "no-margin:3": "I-3",
+                                       "c5-forgets:8": "I-3"})
+        self.assertEqual(status, 1, output)
+        self.assertRegex(output, r"no-margin +4  I-3 \(seed 3\); not named in its line: I-7 \(seed 1\)")
+        self.assertRegex(output, r"c5-forgets +-  not found .* not named in its line: I-3 \(seed 8\)")
+
+    def test_the_table_has_what_was_found_and_keeps_what_was_not_looked_for(self):
+        table = self.folder / "plants.tsv"
+        self.mutants({"no-margin:4": "I-3", "c5-forgets:0": "I-22"}, "--table", table)
+        self.assertEqual(table.read_text(),
+                         "plant\tseed\tinvariant\nno-margin\t4\tI-3\nc5-forgets\t0\tI-22\n")
+        self.mutants({"no-margin:7": "I-3"}, "--table", table, "--only", "no-margin")
+        self.assertEqual(table.read_text(),
+                         "plant\tseed\tinvariant\nno-margin\t7\tI-3\nc5-forgets\t0\tI-22\n")
+        self.mutants({}, "--table", table, "--only", "no-margin")
+        self.assertEqual(table.read_text(),
+                         "plant\tseed\tinvariant\nno-margin\t-\t-\nc5-forgets\t0\tI-22\n")
+
+    def test_a_bug_that_does_not_exist_is_refused(self):
+        status, output = self.mutants({}, "--only", "no-margins")
+        self.assertNotEqual(status, 0)
+        self.assertIn("no bug is called no-margins", output)
 
 
 if __name__ == "__main__":

@@ -43,6 +43,7 @@ namespace nstance::sim {
 [[nodiscard]] std::unique_ptr<Checker> MakeI35(CheckerWorld& world);
 [[nodiscard]] std::unique_ptr<Checker> MakeI36(CheckerWorld& world);
 [[nodiscard]] std::unique_ptr<Checker> MakeI37(CheckerWorld& world);
+[[nodiscard]] std::unique_ptr<Checker> MakeI39(CheckerWorld& world);
 [[nodiscard]] std::unique_ptr<Checker> MakeI40(CheckerWorld& world);
 [[nodiscard]] std::unique_ptr<Checker> MakeI41(CheckerWorld& world);
 [[nodiscard]] std::unique_ptr<Checker> MakeI44(CheckerWorld& world);

@@ -43,6 +43,11 @@ std::string_view LostMember(const InstanceRecord& before, const InstanceRecord& 
   if (Lost(before.blocked, after.blocked)) return "blocked";
   if (Lost(before.deletion, after.deletion)) return "deletion";
   if (Lost(before.failure, after.failure)) return "failure";
+  if (!std::ranges::all_of(before.unknown, [&](const json::Member& member) {
+        return std::ranges::find(after.unknown, member) != after.unknown.end();
+      })) {
+    return "a member that is not ours";
+  }
   if (before.created_at != after.created_at) return "created_at";
   if (before.config != after.config) return "config";
   const bool revoked =

@@ -3,8 +3,17 @@
 // Judged when the answer arrives: the store must have held what was asked for at some moment since
 // the call was sent; of a repeated request (one with a request id) at any moment before. Later
 // changes by others are no concern of the answer.
+//
+// Changes of groups that wait for a write share the next one (faults.md 4.6), which holds what the
+// last of them made of a group: what another asked for was never in storage by itself. So an answer
+// about a group may also be overtaken: by a call about the same group that was under way at the
+// same time, asked for something else, and has got that. It may be answered a little later.
+#include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
+#include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -37,12 +46,34 @@ class I08AnsweredIsStored final : public Checker {
   }
 
   void OnAnswer(const OperatorAnswer& answer) override {
+    const std::optional<GroupCall> call = GroupCallOf(answer);
+    if (call && MayBeDone(answer.status) && HasGot(answer, *call)) Overtake(*call);
     if (!answer.status.has_value()) return;
     const std::string missing =
         std::visit([&](const auto& request) { return Missing(answer, request); }, answer.request);
     if (missing.empty()) return;
-    Violated(fmt::format("tenant {}, shard {}, asked at {}: {}", answer.tenant.text(),
-                         answer.shard.text(), FormatDuration(answer.sent.since_zero()), missing));
+    std::string what =
+        fmt::format("tenant {}, shard {}, asked at {}: {}", answer.tenant.text(),
+                    answer.shard.text(), FormatDuration(answer.sent.since_zero()), missing);
+    if (!call) return Violated(std::move(what));
+    const bool overtaken = std::ranges::any_of(
+        overtakers_, [&](const GroupCall& other) { return Overtakes(other, *call); });
+    if (!overtaken) doubts_.push_back({.call = *call, .what = std::move(what)});
+  }
+
+  void EverySecond() override {
+    const Instant now = world().now();
+    std::erase_if(overtakers_,
+                  [&](const GroupCall& call) { return now - call.answered > kLongestCall; });
+    const auto late = std::ranges::stable_partition(
+        doubts_, [&](const Doubt& doubt) { return now - doubt.call.answered <= kLongestCall; });
+    const std::vector<Doubt> certain(late.begin(), late.end());
+    doubts_.erase(late.begin(), late.end());
+    for (const Doubt& doubt : certain) Violated(doubt.what);
+  }
+
+  void AtEnd() override {
+    for (const Doubt& doubt : std::exchange(doubts_, {})) Violated(doubt.what);
   }
 
  private:
@@ -50,6 +81,66 @@ class I08AnsweredIsStored final : public Checker {
     Instant at;
     config::DynamicGroups groups;
   };
+
+  // A call that sets the size of a group or deletes it.
+  struct GroupCall {
+    TenantId tenant;
+    ShardId shard;
+    std::string key;
+    std::optional<int> size;  // Empty: it deletes the group.
+    Instant sent;
+    Instant answered;
+  };
+  struct Doubt {
+    GroupCall call;
+    std::string what;
+  };
+
+  // Longer than operators wait for an answer.
+  static constexpr Duration kLongestCall = Duration::Seconds(12);
+
+  [[nodiscard]] std::optional<GroupCall> GroupCallOf(const OperatorAnswer& answer) const {
+    GroupCall call = {.tenant = answer.tenant,
+                      .shard = answer.shard,
+                      .key = {},
+                      .size = std::nullopt,
+                      .sent = answer.sent,
+                      .answered = world().now()};
+    if (const auto* upsert = std::get_if<api::UpsertGroupRequest>(&answer.request)) {
+      if (upsert->size_unset || !upsert->config) return std::nullopt;
+      call.key = upsert->key;
+      call.size = upsert->config->size;
+      return call;
+    }
+    const auto* deletes = std::get_if<api::DeleteGroupRequest>(&answer.request);
+    if (deletes == nullptr) return std::nullopt;
+    call.key = deletes->key;
+    return call;
+  }
+
+  // Also of one whose answer was lost.
+  static bool MayBeDone(const Status& status) {
+    return status.has_value() || status.error().code == Code::kUnavailable ||
+           status.error().code == Code::kDeadlineExceeded;
+  }
+
+  // Since it was sent, whatever its request id.
+  [[nodiscard]] bool HasGot(const OperatorAnswer& answer, const GroupCall& call) const {
+    return Ever(answer, call.key, call.sent, [&](const config::DynamicGroup* group) {
+      if (!call.size) return group == nullptr;
+      return group != nullptr && group->layer.size == call.size;
+    });
+  }
+
+  static bool Overtakes(const GroupCall& by, const GroupCall& call) {
+    return by.tenant == call.tenant && by.shard == call.shard && by.key == call.key &&
+           by.size != call.size && by.sent <= call.answered && by.answered >= call.sent;
+  }
+
+  void Overtake(const GroupCall& by) {
+    std::erase_if(doubts_, [&](const Doubt& doubt) { return Overtakes(by, doubt.call); });
+    overtakers_.push_back(by);
+  }
 
   // Whether `holds` of the group (null: no layer) at some moment since `since`.
   template <class Holds>
@@ -141,8 +232,10 @@ class I08AnsweredIsStored final : public Checker {
 
   SizeHistory sizes_;
   std::map<ShardId, std::vector<Version>> groups_;
-  std::set<InstanceId> ended_;    // Had a delete intent, or an acknowledged drain.
-  std::set<InstanceId> drained_;  // Had a drain intent.
+  std::vector<GroupCall> overtakers_;  // Of late.
+  std::vector<Doubt> doubts_;          // Nothing has overtaken them yet.
+  std::set<InstanceId> ended_;         // Had a delete intent, or an acknowledged drain.
+  std::set<InstanceId> drained_;       // Had a drain intent.
 };
 
 }  // namespace

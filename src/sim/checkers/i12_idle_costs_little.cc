@@ -15,6 +15,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -73,7 +74,7 @@ class I12IdleCostsLittle final : public Checker {
     Requests requests;
   };
 
-  // The last refusal of a group's creation that no success has followed.
+  // A refusal of a group's creation that no success has followed.
   struct Refusal {
     std::string process;
     Timestamp at;  // By the clock of that process.
@@ -84,14 +85,14 @@ class I12IdleCostsLittle final : public Checker {
     if (record == nullptr || IsByHand(change)) return;
     const GroupName group = {record->tenant, record->group};
     if (record->phase == InstancePhase::kFailed && record->failure) {
-      // The server may hear of a success that is already stored after it has heard of the refusal.
+      // The server may hear of a success that is already stored after it has heard of the refusal;
+      // and a refusal may be stored long after it was heard, and after a success that followed it.
       const auto made = made_.find(group);
-      if (made != made_.end() && world().now() - made->second < kAnswerUnderWay) return;
-      refused_.insert_or_assign(group,
-                                Refusal{.process = change.process, .at = record->failure->at});
+      if (made != made_.end() && record->failure->at - made->second < kAnswerUnderWay) return;
+      refused_[group].push_back({.process = change.process, .at = record->failure->at});
     } else if (!record->provider_instance_id.empty()) {
       refused_.erase(group);
-      made_.insert_or_assign(group, world().now());
+      made_.insert_or_assign(group, world().wall());
     }
   }
 
@@ -99,15 +100,19 @@ class I12IdleCostsLittle final : public Checker {
     for (const Intent* intent : NewIntents(world().truth())) {
       if (intent->kind != IntentKind::kCreate || intent->reason == "on-demand") continue;
       const auto refused = refused_.find({intent->tenant, intent->group});
-      if (refused == refused_.end() || refused->second.process != change.process) continue;
-      const Duration after = intent->opened_at - refused->second.at;
-      // What was decided in the same turn as the refusal knew nothing of it.
-      if (after <= kOneTurn || after >= kLeastBackoff) continue;
+      if (refused == refused_.end()) continue;
       if (world().WallsTrueSince() + kLeastBackoff * 2 > world().now()) continue;
-      Violated(fmt::format("{} makes {} for {}/{} {} after the provider refused one",
-                           change.process, intent->instance_id.text(), intent->tenant.text(),
-                           intent->group.text(), FormatDuration(after)));
+      for (const Refusal& refusal : refused->second) JudgeBackoff(change, *intent, refusal);
     }
+  }
+
+  void JudgeBackoff(const SimChange& change, const Intent& intent, const Refusal& refusal) {
+    const Duration after = intent.opened_at - refusal.at;
+    // What was decided in the same turn as the refusal knew nothing of it.
+    if (refusal.process != change.process || after <= kOneTurn || after >= kLeastBackoff) return;
+    Violated(fmt::format("{} makes {} for {}/{} {} after the provider refused one", change.process,
+                         intent.instance_id.text(), intent.tenant.text(), intent.group.text(),
+                         FormatDuration(after)));
   }
 
   [[nodiscard]] Requests Count() const {
@@ -166,8 +171,8 @@ class I12IdleCostsLittle final : public Checker {
   }
 
   std::optional<Begin> begun_;
-  std::map<GroupName, Refusal> refused_;
-  std::map<GroupName, Instant> made_;  // When the last success of a group was stored.
+  std::map<GroupName, std::vector<Refusal>> refused_;  // One turn may know an earlier one only.
+  std::map<GroupName, Timestamp> made_;  // When the last success of a group was stored.
   Requests last_;
   Instant last_at_;
   std::int64_t servers_ = 0;

@@ -1,9 +1,11 @@
 // I-13: every VM with our marks has an intent, a record or a tombstone.
 //
-// Judged when a VM comes to be, however late the request arrives, and when a record goes. Machines
-// that were put there by hand are orphans, which I-14 wants gone in the end.
+// Judged when a VM comes to be, however late the request arrives, and when a record goes. A
+// tombstone is there for VMs that come late: it is kept for its time, by clocks that are right.
+// Machines that were put there by hand are orphans, which I-14 wants gone in the end.
 #include <fmt/format.h>
 
+#include "core/config/config.h"
 #include "sim/checkers/checkers.h"
 #include "sim/checkers/seen.h"
 
@@ -40,6 +42,14 @@ class I13EveryVmIsKnown final : public Checker {
     const TruthChange& last = world().truth().last();
     if (last.kind != TruthChange::Kind::kRecord || change.after != nullptr || IsByHand(change)) {
       return;
+    }
+    const bool right = world().WallsTrueSince() == Instant();
+    if (right && last.record && last.record->phase == InstancePhase::kGone &&
+        world().wall() - last.record->phase_at <
+            config::GarbageCollection().deleted_record_retention) {
+      Violated(fmt::format("{} removed the tombstone of {} after {}", change.process,
+                           last.id->text(),
+                           FormatDuration(world().wall() - last.record->phase_at)));
     }
     if (!world().cloud().VmsOf(*last.id).empty()) {
       Violated(fmt::format("{} removed the record of {} although its VM is still there",

@@ -2,7 +2,8 @@
 // phantom.
 //
 // What is on its way (creating, deleting) is judged by I-24; a machine with our marks but without
-// an id that parses is only reported by servers, and is left alone here too.
+// an id that parses is only reported by servers, and is left alone here too. The record of a
+// blocked identity stays, whatever became of its VM, until a person decides (security.md N3).
 #include <fmt/format.h>
 
 #include "sim/checkers/checkers.h"
@@ -37,7 +38,7 @@ class I14RecordsMatchVms final : public Checker {
   }
 
   void JudgeRecord(const InstanceRecord& record, const std::vector<const SimVm*>& vms) {
-    if (!IsLive(record.phase)) return;
+    if (!IsLive(record.phase) || record.blocked) return;
     const auto complain = [&](std::string_view what) {
       Violated(fmt::format("{} is {}, provider id \"{}\": {}", record.instance_id.text(),
                            PhaseName(record.phase), record.provider_instance_id, what));

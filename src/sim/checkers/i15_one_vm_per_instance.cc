@@ -1,7 +1,7 @@
 // I-15: at most one VM per instance id, except a provider's duplicate; at quiescence not even that.
 //
-// A provider that forgets its token (SimCloudLies) is the only excuse for a second one. Machines
-// put there by hand are nobody's request.
+// A provider that forgets its token, or makes two at once (SimCloudLies), is the only excuse for a
+// second one. Machines put there by hand are nobody's request.
 #include <map>
 #include <set>
 
@@ -28,7 +28,8 @@ class I15OneVmPerInstance final : public Checker {
     }
     vms.insert(change.vm->provider_id);
     const bool made = !change.before && change.method == SimProviderMethod::kCreate;
-    if (made && vms.size() > 1 && world().cloud().lies().forgets_token == 0) {
+    const SimCloudLies& lies = world().cloud().lies();
+    if (made && vms.size() > 1 && lies.forgets_token == 0 && lies.makes_two == 0) {
       Violated(fmt::format("{} has {} VMs; {} made {}", id.text(), vms.size(), change.process,
                            change.vm->provider_id));
     }

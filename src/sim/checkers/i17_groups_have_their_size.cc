@@ -1,5 +1,7 @@
 // I-17, at quiescence: in every group the counted managed instances are as many as desired. A
 // rotation that is under way fills one slot with two instances.
+//
+// On-demand instances are outside of that: they do not count, and none is ever scaled down.
 #include <set>
 
 #include <fmt/format.h>
@@ -13,6 +15,18 @@ namespace {
 class I17GroupsHaveTheirSize final : public Checker {
  public:
   explicit I17GroupsHaveTheirSize(CheckerWorld& world) : Checker("I-17", world) {}
+
+  void OnChange(const SimChange& change) override {
+    const TruthChange& last = world().truth().last();
+    if (last.kind != TruthChange::Kind::kJournal || IsByHand(change)) return;
+    for (const Intent* intent : NewIntents(world().truth())) {
+      if (intent->reason != "scale-down") continue;
+      const InstanceRecord* record = world().truth().Find(intent->instance_id);
+      if (record == nullptr || !record->on_demand) continue;
+      Violated(fmt::format("{} scales down {}, which is on-demand", change.process,
+                           intent->instance_id.text()));
+    }
+  }
 
   void AtQuiet() override {
     for (const ShardId& shard : {ShardA(), ShardB()}) {

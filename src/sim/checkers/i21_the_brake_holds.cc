@@ -11,8 +11,10 @@
 // clocks were wrong nothing is judged. The share is taken of the most instances that the tenant
 // ever had in the shard.
 #include <algorithm>
+#include <cstdint>
 #include <deque>
 #include <map>
+#include <optional>
 #include <utility>
 
 #include <fmt/format.h>
@@ -44,8 +46,10 @@ class I21TheBrakeHolds final : public Checker {
     const TruthChange& last = truth.last();
     if (last.kind == TruthChange::Kind::kJournal) {
       for (const Intent* intent : NewIntents(truth)) {
-        if (intent->kind == IntentKind::kDelete)
-          intended_.try_emplace(intent->instance_id, change.at);
+        if (intent->kind == IntentKind::kDelete) {
+          intended_.try_emplace(intent->instance_id,
+                                Decision{.durable_at = change.at, .epoch = intent->epoch});
+        }
         if (intent->kind != IntentKind::kDrain) continue;
         // One that is written again after its record is the same start.
         const auto [at, fresh] = drained_.try_emplace(intent->instance_id, intent->opened_at);
@@ -69,6 +73,15 @@ class I21TheBrakeHolds final : public Checker {
     int most = 0;
   };
 
+  struct Decision {
+    Instant durable_at;
+    std::int64_t epoch = 0;
+  };
+  struct Registration {
+    Instant at;
+    std::optional<std::int64_t> unseen_by = std::nullopt;  // The epoch that led when it was stored.
+  };
+
   static bool IsCounted(const std::optional<InstanceRecord>& record) {
     return record && record->phase != InstancePhase::kGone &&
            record->phase != InstancePhase::kFailed;
@@ -83,8 +96,11 @@ class I21TheBrakeHolds final : public Checker {
         after->phase != InstancePhase::kGone && after->phase != InstancePhase::kFailed;
     window.population += static_cast<int>(is_live) - static_cast<int>(IsCounted(before));
     window.most = std::max(window.most, window.population);
+    const std::optional<Journal>& journal = world().truth().Of(*last.shard).journal;
     if (after->registered_at && !(before && before->registered_at)) {
-      registered_[*last.id] = change.at;
+      Registration& registration = registered_[*last.id];
+      registration = {.at = change.at};
+      if (journal && after->epoch < journal->epoch) registration.unseen_by = journal->epoch;
     }
     const bool revoked = before && before->phase == InstancePhase::kDraining &&
                          after->phase == InstancePhase::kRegistered;
@@ -95,7 +111,6 @@ class I21TheBrakeHolds final : public Checker {
     if (!begins || after->drain || drained_.contains(*last.id)) return;
     if (!after->deletion || IsByHand(change)) return;
     // Sent by a leader that was replaced meanwhile: its successor could not know.
-    const std::optional<Journal>& journal = world().truth().Of(*last.shard).journal;
     if (journal && after->epoch < journal->epoch) return;
     Judge(*last.shard, *last.id,
           {.ordered = after->deletion->ordered,
@@ -147,12 +162,14 @@ class I21TheBrakeHolds final : public Checker {
   }
 
   // It registered after its deletion was decided, which was right then. The decision became durable
-  // a while after it was made.
+  // a while after it was made. And a registration that a replaced leader's late write brought is
+  // not known to the one who has read the records before.
   bool DecidedBefore(const InstanceId& id) const {
     const auto intended = intended_.find(id);
     const auto registered = registered_.find(id);
-    return intended != intended_.end() && registered != registered_.end() &&
-           intended->second <= registered->second + Duration::Seconds(15);
+    if (intended == intended_.end() || registered == registered_.end()) return false;
+    return intended->second.durable_at <= registered->second.at + Duration::Seconds(15) ||
+           intended->second.epoch == registered->second.unseen_by;
   }
 
   void JudgeUncounted(const InstanceRecord& record, const Start& start) {
@@ -160,15 +177,16 @@ class I21TheBrakeHolds final : public Checker {
     if (DecidedBefore(record.instance_id)) return;
     const SimVm* vm = world().cloud().Find(record.provider_instance_id);
     if (vm == nullptr || !IsAlive(vm->shown.status)) return;
+    if (vm->shown.instance_id != record.instance_id) return;  // F10: another has its id by now.
     Violated(fmt::format("{} is registered and its VM is {}, but its leaving ({}) is not counted",
                          record.instance_id.text(), ProviderStatusName(vm->shown.status),
                          start.reason));
   }
 
   std::map<Place, Window> windows_;
-  std::map<InstanceId, Timestamp> drained_;   // When its drain was opened.
-  std::map<InstanceId, Instant> intended_;    // When its first delete intent became durable.
-  std::map<InstanceId, Instant> registered_;  // When its registration did.
+  std::map<InstanceId, Timestamp> drained_;  // When its drain was opened.
+  std::map<InstanceId, Decision> intended_;  // Its first delete intent.
+  std::map<InstanceId, Registration> registered_;
 };
 
 }  // namespace

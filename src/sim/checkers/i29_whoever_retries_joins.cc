@@ -56,7 +56,7 @@ class I29WhoeverRetriesJoins final : public Checker {
   }
 
   void EverySecond() override {
-    if (!world().calm() || !world().Healed()) return;
+    if (!world().calm()) return;
     leaders_.Look(world());
     std::map<std::string, Instant> able;
     for (const AgentStanding& agent : world().AgentStandings()) {
@@ -75,6 +75,7 @@ class I29WhoeverRetriesJoins final : public Checker {
  private:
   bool IsAble(const AgentStanding& agent) const {
     if (!agent.up || agent.has_joined || agent.vm == nullptr) return false;
+    if (!world().InCore(agent.shard)) return false;
     if (world().AgentCloned(agent.id)) return false;
     if (agent.vm->shown.status != ProviderStatus::kRunning || leaders_.Of(agent.shard) == nullptr) {
       return false;

@@ -5,8 +5,9 @@
 //     used it before
 //   - a creation is answered with an instance of the tenant's own
 //
-// Two runs of one seed with and without another tenant are not compared: the order of everything
-// is drawn from the seed, and would differ for that alone.
+// Two runs of one seed with and without another tenant are not compared here: the order of
+// everything is drawn from the seed, and would differ for that alone. In worlds without faults
+// `WorldTest.I32_*` does.
 #include <set>
 #include <tuple>
 

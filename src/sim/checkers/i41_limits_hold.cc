@@ -1,9 +1,12 @@
 // I-41: what is stored stays within its limits (formats.md 6.2): the journal's places and bytes,
-// and the size of a record.
+// and the size of a record; and no turn of a server's loop plans more than its budget (load.md
+// LB16), unless it is one group, which is decided in one piece.
 //
 // Of memory, descriptors, threads and the queues inside a process nothing can be seen from here:
 // their limits are held by the tests of whoever owns them.
 #include <algorithm>
+#include <map>
+#include <string>
 
 #include <fmt/format.h>
 
@@ -35,6 +38,19 @@ class I41LimitsHold final : public Checker {
     }
   }
 
+  void AfterTask(const ServerStanding& server) override {
+    PlannerWork& before = planned_[server.name];
+    if (server.planned == before) return;
+    // Counted anew in each leadership.
+    if (server.planned.pieces < before.pieces) before = {};
+    const std::uint64_t pieces = server.planned.pieces - before.pieces;
+    const std::uint64_t steps = server.planned.steps - before.steps;
+    before = server.planned;
+    if (pieces <= 1 || steps <= world().setting().steps_per_turn) return;
+    Violated(fmt::format("{} has planned {} steps, of {} groups, in one turn; {} are allowed",
+                         server.name, steps, pieces, world().setting().steps_per_turn));
+  }
+
  private:
   void Compare(const SimChange& change, std::string_view what, std::size_t there,
                std::size_t allowed) {
@@ -44,6 +60,7 @@ class I41LimitsHold final : public Checker {
   }
 
   JournalLimits limits_;
+  std::map<std::string, PlannerWork> planned_;  // By process, after its last turn.
 };
 
 }  // namespace

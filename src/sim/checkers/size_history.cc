@@ -21,6 +21,11 @@ void SizeHistory::OnConfig(const ShardId& shard, std::string_view text) {
   const Result<json::Value> file = json::Parse(text, {.syntax = json::Syntax::kJsonc});
   const json::Value* tenants = file.has_value() ? file->Find("groups") : nullptr;
   if (tenants == nullptr || tenants->if_object() == nullptr) return;
+  // What does not validate is never in force: it is another shard's, or broken as in setting.cc.
+  const json::Value* server = file->Find("server");
+  const json::Value* of = server == nullptr ? nullptr : server->Find("shard");
+  const std::string* named = of == nullptr ? nullptr : of->if_string();
+  if ((named != nullptr && *named != shard.text()) || file->Find("grups") != nullptr) return;
   for (const json::Member& tenant : *tenants->if_object()) {
     const Result<TenantId> tenant_id = TenantId::Parse(tenant.key);
     if (!tenant_id.has_value() || tenant.value.if_object() == nullptr) continue;

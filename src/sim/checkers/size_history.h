@@ -3,7 +3,7 @@
 // A size that operators set is known to the leader at once, since it writes it; for `kLag` an
 // earlier one may still decide (an answer was lost, a commit is on its way). A size of the
 // configuration file is applied when somebody asks for it, and after a failed load or from a cached
-// copy any earlier one may be in force: so all that were ever stored count.
+// copy any earlier one may be in force: so all that were ever stored count, of files that validate.
 #pragma once
 
 #include <map>

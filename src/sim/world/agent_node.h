@@ -25,6 +25,8 @@ class AgentMachine final {
   // Of a VM that was asked for with user data. `on_certificate` is told of what it is given.
   AgentMachine(const WorldParts& parts, const SimVm& vm,
                std::function<void(const AgentMachine&, std::string_view pem)> on_certificate);
+  // Another machine, with a copy of that one's disk.
+  AgentMachine(const AgentMachine& of, std::string name);
   AgentMachine(const AgentMachine&) = delete;
   AgentMachine& operator=(const AgentMachine&) = delete;
   ~AgentMachine() { Kill(); }
@@ -42,6 +44,8 @@ class AgentMachine final {
   // While `disk` changes: what it keeps of its identity, or what it received.
   enum class Disk : std::uint8_t { kIdentity, kReceived };
   void DieAtChange(Disk disk, Death death);
+  // The disk of its identity is again what the machine was started with; of one that has joined.
+  void ResetDisk();
   // No more deaths.
   void Spare();
   [[nodiscard]] bool up() const { return agent_ != nullptr; }
@@ -52,15 +56,27 @@ class AgentMachine final {
     if (up()) loop_->Resume();
   }
   void JumpWall(Duration length);
+  // The provider announces the end of the machine; a report tells of it for as long as it is
+  // announced. Empty: it is no longer.
+  void Announce(std::optional<Timestamp> end) { announced_ = end; }
+  // One of its tasks is being run.
+  [[nodiscard]] bool running() const { return up() && loop_->running(); }
 
-  [[nodiscard]] const std::string& name() const { return name_; }  // "agent-vm7".
+  // "agent-sim-000007", or another one where the provider has used the id before.
+  [[nodiscard]] const std::string& name() const { return name_; }
+  [[nodiscard]] const std::string& provider_id() const { return provider_id_; }
   [[nodiscard]] const InstanceId& id() const { return id_; }
   [[nodiscard]] const ShardId& shard() const { return shard_; }
-  // It has a certificate on its disk.
-  [[nodiscard]] bool has_joined() const { return identity_disk_.files.contains("identity.crt"); }
+  // It has a certificate on its disk, or had one before the disk was reset.
+  [[nodiscard]] bool has_joined() const {
+    return was_reset_ || identity_disk_.files.contains("identity.crt");
+  }
   // The public keys of which it has the private half on its disk, as PEM.
   [[nodiscard]] std::vector<std::string> KeysOnDisk() const;
-  // The agent's streams are open.
+  // Its `ca.crt`, which no process of ours writes.
+  [[nodiscard]] const std::string& Roots() const { return identity_disk_.files.at("ca.crt"); }
+  void SetRoots(const std::string& pem) { identity_disk_.files["ca.crt"] = pem; }
+  // The agent's streams are open, and it does not hang.
   [[nodiscard]] bool serving() const;
   [[nodiscard]] std::optional<int> exit_code() const { return exit_code_; }
 
@@ -68,16 +84,25 @@ class AgentMachine final {
   bool harmed = false;
 
  private:
+  void TellOfCertificates();
+  // The agent does not ask the provider for notices; others of its kind do.
+  [[nodiscard]] RpcMessage WithNotice(std::string_view path, RpcMessage message) const;
+
   const WorldParts& parts_;
+  std::string provider_id_;
   std::string name_;
   InstanceId id_;
   ShardId shard_;
+  std::function<void(const AgentMachine&, std::string_view pem)> on_certificate_;
   SimAgentDisk identity_disk_;
   SimAgentDisk received_disk_;
   SimAgentFiles identity_{identity_disk_};
   SimAgentFiles received_{received_disk_};
   SimHost host_;
+  std::string first_token_;
+  bool was_reset_ = false;
   Duration wall_skew_ = {};
+  std::optional<Timestamp> announced_ = std::nullopt;
   std::optional<int> exit_code_ = std::nullopt;
   std::unique_ptr<SimLoop> loop_;
   std::unique_ptr<SimRpcDialer> dialer_;

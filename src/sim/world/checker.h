@@ -29,6 +29,7 @@
 #include "crypto/certificate.h"
 #include "ports/api/groups.h"
 #include "ports/api/instances.h"
+#include "server/fleet/step_budget.h"
 #include "sim/sim_cache.h"
 #include "sim/sim_object_store.h"
 #include "sim/sim_provider.h"
@@ -48,6 +49,7 @@ struct ServerStanding {
   std::int64_t epoch = 0;
   std::int64_t term = 0;
   std::string incarnation = {};
+  PlannerWork planned = {};  // In this leadership.
 };
 
 // A call of an operator that has been answered, with success or not.
@@ -75,6 +77,7 @@ struct ServerExit {
   bool stopped = false;          // It was told to stop (SIGTERM).
   bool led = false;              // When it was told to.
   Duration took = {};            // From then to its end, by its own clock.
+  bool told_again = false;       // While it was stopping: it then ends at once.
   bool undisturbed = false;      // Nothing was done to it or to its way to the store meanwhile.
   std::size_t left_in_loop = 0;  // Timers and tasks that outlived it.
 };
@@ -85,7 +88,7 @@ struct AgentStanding {
   ShardId shard;
   const SimVm* vm = nullptr;  // Null: the provider has forgotten it.
   bool up = false;
-  bool serving = false;     // Its streams are open.
+  bool serving = false;     // Its streams are open, and it does not hang.
   bool harmed = false;      // Something was done to it.
   bool has_joined = false;  // It has a certificate on its disk.
 };
@@ -132,6 +135,10 @@ class CheckerWorld {
   // Since when the process with this name has run without a pause, at the true rate, and without a
   // fault on its way to the store. Never() while one lasts, or when there is no such process.
   [[nodiscard]] virtual Instant SoundSince(const std::string& /*process*/) const { return {}; }
+  // The same of its way to the provider.
+  [[nodiscard]] virtual Instant ProviderSoundSince(const std::string& /*process*/) const {
+    return {};
+  }
   // The cache on disk of the process's machine. Null: it was lost, or could not be used for a
   // while, since the process began; or it is a database, whose faults lose rows as they please.
   [[nodiscard]] virtual const SimCacheDisk* CacheOf(const std::string& /*process*/) const {
@@ -174,6 +181,8 @@ class Checker {
   virtual void OnMetric(std::string_view /*name*/) {}
   virtual void OnAnswer(const OperatorAnswer& /*answer*/) {}
   virtual void OnCertificate(const IssuedCertificate& /*issued*/) {}
+  // One side of a handshake does not trust the other, whose certificate is within its time.
+  virtual void OnRefusedPeer(const crypto::Certificate& /*whose*/, const Error& /*why*/) {}
   // An operator was told of an instance.
   virtual void OnInstanceEvent(const TenantId& /*operator_of*/, const ShardId& /*shard*/,
                                const api::InstanceEvent& /*event*/) {}

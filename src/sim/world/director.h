@@ -33,24 +33,47 @@ class Director final {
   void HappenToMachines(const Event& event, Prng& prng);
   void Work(const Event& event, Prng& prng);
 
+  void WornLease(const Event& event, Prng& prng);
   void LoseCache(ServerMachine& machine, Prng& prng);
+  void LoseServer(ServerMachine& machine, Prng& prng);
+  void RestoreServer(const std::string& name, Duration after, Prng& prng);
+  void Heal(ServerMachine& machine);
   void CutLink(const Event& event, Prng& prng);
   void CutAgents(const Event& event, Prng& prng);
   void CutOperator(const Event& event, Prng& prng);
   void StoreFaults(const Event& event, Prng& prng);
   void ProviderFaults(const Event& event, Prng& prng);
+  void EmptyWorld(const Event& event, Prng& prng);
+  void Blink(Prng& prng);
+  void NoCapacity(const Event& event, Prng& prng);
+  void LateCreation(const Event& event, Prng& prng);
   void CloudLies(const Event& event, Prng& prng);
+  void TwoVms(const Event& event);
+  void Shortage(const Event& event, Prng& prng);
+  void TouchLease(Prng& prng);
+  void ReuseIds(const Event& event, Prng& prng);
+  void AgentStorm(Prng& prng);
   void KillAgent(AgentMachine& agent, Duration length, Prng& prng);
+  void TwoHang(const Event& event);
+  void SpotNotice(const Event& event, Prng& prng);
   void KillVm(Prng& prng);
   void RogueVm(Prng& prng);
+  void CloneVm(Prng& prng);
   void EditConfig(Prng& prng);
+  void RenameTemplate(const Event& event, Prng& prng);
   void DenyIdentity(Prng& prng);
+  void ChangeBundle(Prng& prng);
   void ChangeGroup(EventKind kind, Prng& prng);
+  void GreatShrink(const Event& event);
+  void SameRequest(Prng& prng);
+  void BreakConfig(const Event& event, Prng& prng);
   void ChangeInstance(EventKind kind, Prng& prng);
 
   [[nodiscard]] std::vector<std::string> GroupsOf(const TenantId& tenant,
                                                   const ShardId& shard) const;
-  [[nodiscard]] std::string PickMachine(Prng& prng) const;
+  [[nodiscard]] std::string PickMachine(const Event& event, Prng& prng) const;
+  // The machine of whoever leads; empty: nobody.
+  [[nodiscard]] std::string LeaderOf(const ShardId& shard) const;
   // Null: there is none.
   [[nodiscard]] AgentMachine* PickAgent(Prng& prng);
   void OnServer(const std::string& name, const std::function<void(ServerNode&)>& act);

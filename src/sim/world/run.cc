@@ -66,34 +66,4 @@ RunReport RunScenario(const Scenario& scenario, const RunOptions& options) {
           .cells = world.step_faults().cells()};
 }
 
-Shrunk Shrink(const Scenario& scenario, const RunOptions& options, int most_runs) {
-  Shrunk best{
-      .scenario = scenario, .kept = {}, .report = RunScenario(scenario, options), .runs = 1};
-  best.kept.reserve(scenario.events.size());
-  for (std::size_t i = 0; i < scenario.events.size(); ++i) best.kept.push_back(i);
-  if (!best.report.violation) return best;
-  const std::string invariant = best.report.violation->invariant;
-  // Parts of half the length, then of a quarter, ..., as long as leaving one out still fails.
-  for (std::size_t part = std::max<std::size_t>(best.kept.size() / 2, 1); part > 0; part /= 2) {
-    for (std::size_t from = 0; from < best.kept.size() && best.runs < most_runs;) {
-      std::vector<std::size_t> kept = best.kept;
-      const auto first = kept.begin() + static_cast<std::ptrdiff_t>(from);
-      kept.erase(first, first + static_cast<std::ptrdiff_t>(std::min(part, kept.size() - from)));
-      Scenario smaller = best.scenario;
-      smaller.events.clear();
-      for (const std::size_t i : kept) smaller.events.push_back(scenario.events.at(i));
-      RunReport report = RunScenario(smaller, options);
-      ++best.runs;
-      if (report.violation && report.violation->invariant == invariant) {
-        best.scenario = std::move(smaller);
-        best.kept = std::move(kept);
-        best.report = std::move(report);
-      } else {
-        from += part;
-      }
-    }
-  }
-  return best;
-}
-
 }  // namespace nstance::sim

@@ -48,14 +48,4 @@ struct RunReport {
 
 [[nodiscard]] RunReport RunScenario(const Scenario& scenario, const RunOptions& options);
 
-// The scenario with as few events, servers and minutes as still violate the same invariant. `told`
-// hears of each step on the way.
-struct Shrunk {
-  Scenario scenario;
-  std::vector<std::size_t> kept;  // Indices into the events of the scenario that was given.
-  RunReport report;
-  int runs = 0;
-};
-[[nodiscard]] Shrunk Shrink(const Scenario& scenario, const RunOptions& options, int most_runs);
-
 }  // namespace nstance::sim

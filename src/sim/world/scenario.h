@@ -6,6 +6,14 @@
 // are ordered, and answers delayed, by the seed alone.
 //
 // Swarm: each kind of event is left out of half of the scenarios.
+//
+// Some scenarios have more events, behind those that every scenario has: one seed in five the ones
+// of a schedule (schedule.h), and one in three some faults at steps of those that runs have to hit
+// (required_cells.h). One in five is a liveness run: each shard keeps one server, and others are
+// lost for good; in one of six the trust bundle changes. In one of eight servers are restored from
+// a saved state, and in another eighth the provider gives one name to two machines. One of six has
+// what is rare otherwise, and half have occasions (occasions.h). Each is drawn apart from all else,
+// so that the other seeds, and the other events, are what they would be without.
 #pragma once
 
 #include <array>
@@ -14,6 +22,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/fault_point.h"
@@ -24,13 +33,19 @@ namespace nstance::sim {
 
 enum class EventKind : std::uint8_t {
   // Servers.
-  kKillServer,    // kill -9, and a restart after `length`.
-  kStopServer,    // SIGTERM, and a restart after `length`.
-  kRestartStorm,  // Every server within one lease.
-  kPauseServer,   // F12.
-  kJumpWall,      // F11: the wall clock of one server.
-  kClockRate,     // F11: one server's clocks run slower or faster for a while.
-  kLoseCache,     // F6: rows and files of one machine are gone, old, or cannot be used.
+  kKillServer,     // kill -9, and a restart after `length`.
+  kStopServer,     // SIGTERM, and a restart after `length`.
+  kRestartStorm,   // Every server within one lease.
+  kPauseServer,    // F12.
+  kJumpWall,       // F11: the wall clock of one server.
+  kClockRate,      // F11: one server's clocks run slower or faster for a while.
+  kLoseServer,     // For good, also in calm: it is dead, stands still, or is cut from the store.
+  kRestoreServer,  // F12: one is saved, and comes back from that after `length` (World::Restore).
+  kWornLease,      // F11: a leader's clock is as slow as its lease bears, or slower, and its store
+                   // is bad: it holds its lease longer than others think. Only an occasion.
+  kPauseAtLog,     // F12: whoever writes to the certificate log next stands still until the answer
+                   // is there and its lease is over. Only an occasion.
+  kLoseCache,      // F6: rows and files of one machine are gone, old, or cannot be used.
   // Ways.
   kStoreFaults,     // F3 to F6: one server's way to the store is bad for a while.
   kProviderFaults,  // F7 to F9: one server's way to the provider.
@@ -38,15 +53,32 @@ enum class EventKind : std::uint8_t {
   kCutProvider,     // F13 P.
   kCutAgents,       // F13 A: one server and some of the agents.
   kCutOperator,     // F13 O.
-  kCloudLies,       // F10, *empty world*, lags.
+  kEmptyWorld,      // The provider lists nothing. Only in schedules.
+  kTwoVms,          // F10: a creation makes two VMs.
+  kReuseIds,        // F10: ids of VMs that are gone are used again; some go.
+  kShortage,        // F7: the provider makes nothing for anybody, while a machine is ill.
+  kTouchLease,      // F5: somebody deletes or spoils the lease of a shard.
+  kBlink,           // F9: the provider denies everything for less than T_vis, and agents go for a
+                    // moment, so that it is asked. Only an occasion.
+  kLateCreation,    // F8: machines are made long after their creation was given up. Only an
+                    // occasion.
+  kNoCapacity,      // F7: the provider refuses most creations, and some are wanted. Only an
+                    // occasion.
+  kCloudLies,       // F10, the same, lags.
   // At a step: any fault class.
   kAtStep,
   // Machines and agents.
-  kKillVm,     // It stops, fails or vanishes.
-  kKillAgent,  // The process dies and starts again.
-  kHangAgent,  // SIGSTOP for a while.
-  kJumpAgent,  // Its wall clock jumps.
-  kRogueVm,    // A machine with our marks that nobody asked for.
+  kKillVm,      // It stops, fails or vanishes.
+  kKillAgent,   // The process dies and starts again.
+  kHangAgent,   // SIGSTOP for a while.
+  kJumpAgent,   // Its wall clock jumps.
+  kRogueVm,     // A machine with our marks that nobody asked for.
+  kAgentStorm,  // Every agent's process within one lease. Only in schedules.
+  kCloneVm,     // F10: another machine runs with a copy of its disk.
+  kTwoHang,     // Two agents of one group hang at once. Only an occasion.
+  kResetDisk,   // A machine that has joined begins anew, with its token and another key. Only an
+                // occasion.
+  kSpotNotice,  // The provider announces the end of a machine for a while. Only an occasion.
   // Work.
   kUpsertGroup,
   kScaleGroup,
@@ -57,8 +89,15 @@ enum class EventKind : std::uint8_t {
   kRefreshConfig,
   kMoodOfOperator,  // How it answers drains.
   kDenyIdentity,
+  kRenameTemplate,  // Groups that were made by calls name one that is gone, for a while.
+  kBrokenConfig,    // A file that does not validate is stored, and a refresh asked for. Only an
+                    // occasion.
+  kGreatShrink,     // A group of many is to become empty, and its leader dies meanwhile. Only an
+                    // occasion.
+  kSameRequest,     // Two tenants use one request id for one group name. Only an occasion.
+  kChangeBundle,    // Other roots behind the first one of ca.crt; some machines get them too.
 };
-inline constexpr std::size_t kEventKinds = static_cast<std::size_t>(EventKind::kDenyIdentity) + 1;
+inline constexpr std::size_t kEventKinds = static_cast<std::size_t>(EventKind::kChangeBundle) + 1;
 inline constexpr EventKind kFirstWork = EventKind::kUpsertGroup;
 
 [[nodiscard]] std::string_view EventName(EventKind kind);
@@ -92,21 +131,45 @@ struct Event {
   Step step = Step::kNone;
   std::uint32_t passing = 0;  // From 1.
   Fault fault = Fault::kNone;
+  // Strikes at the first passing from that one on to which it can happen: a step may be passed by
+  // calls of several kinds.
+  bool insists = false;
+  // What happens to one machine: which, counted in the order of their names. Empty: it is drawn.
+  std::optional<std::size_t> machine = std::nullopt;
 };
 // "12.300 s: pause-server for 20 s", for people.
 [[nodiscard]] std::string Describe(const Event& event);
+
+// The named schedules of faults.md 2.
+enum class Schedule : std::uint8_t {
+  kNone,
+  kLostAnswers,   // F4 and F8 on each call in turn.
+  kClog,          // Links stop one by one and heal in another order.
+  kPauseAtFence,  // F12 between L7 and each effect.
+  kRestartStorm,  // Every process within one lease, several times.
+  kEmptyWorld,    // The provider lists nothing for a while.
+};
+inline constexpr std::size_t kSchedules = static_cast<std::size_t>(Schedule::kEmptyWorld);
+// "clog"; "none".
+[[nodiscard]] std::string_view ScheduleName(Schedule schedule);
+[[nodiscard]] std::optional<Schedule> ParseSchedule(std::string_view name);
 
 struct Scenario {
   std::uint64_t seed = 0;
   Setting setting = {};
   Duration hostile = {};
+  Schedule schedule = Schedule::kNone;
   std::vector<Event> events = {};
 };
 
 struct ScenarioOptions {
   std::uint64_t seed = 0;
-  // At least this share of the events at steps is about this one.
+  // Half of the events at steps is about this one, and some more are.
   std::optional<std::pair<Step, Fault>> cell = std::nullopt;
+  // This one, or none, instead of what is drawn.
+  std::optional<Schedule> schedule = std::nullopt;
+  // A liveness run, whatever is drawn.
+  bool liveness = false;
 };
 [[nodiscard]] Scenario DrawScenario(const ScenarioOptions& options);
 

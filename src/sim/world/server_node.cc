@@ -40,6 +40,7 @@ ServerFactories Factories(const WorldParts& parts, ServerNode& node, SimProvider
                                  .decide = [&node, ask](SimProviderMethod method, SimFate drawn) {
                                    return ask(node, method, drawn);
                                  }});
+        made->link() = node.machine().provider_cut;
         provider = made.get();
         return made;
       },
@@ -96,8 +97,11 @@ ServerNode::ServerNode(const WorldParts& parts, ServerMachine& machine, Asked as
       random_(parts.prng.Next()),
       http_(loop_),
       rpc_(parts.network, loop_, {.process = machine.name}),
-      sound_since_(parts.scheduler.now()) {
+      sound_since_(parts.scheduler.now()),
+      provider_sound_since_(parts.scheduler.now()) {
   ++machine.runs;
+  host_.boot_id = machine.boot_id;
+  store_.link() = machine.store_cut;
   machine.rows_lost = machine.rows.broken;
   parts.network.Unsilence(machine.name);
   if (machine.rate != SimLoop::kTrueRate) loop_.SetRate(machine.rate);
@@ -112,7 +116,8 @@ ServerNode::ServerNode(const WorldParts& parts, ServerMachine& machine, Asked as
                           .log = log::Logger(parts.log, standing_.name),
                           .rpc = rpc_,
                           .factories = Factories(parts, *this, provider_, asked),
-                          .rows = rows_.get()},
+                          .rows = rows_.get(),
+                          .host = &host_},
       ServerSettings{.id = machine.name,
                      .shard = machine.shard,
                      .bind = {.health_addr = At(machine.name, 8990),
@@ -120,7 +125,8 @@ ServerNode::ServerNode(const WorldParts& parts, ServerMachine& machine, Asked as
                               .registration_addr = At(machine.name, kRegistrationPort),
                               .operator_addr = At(machine.name, kOperatorPort),
                               .agent_addr = At(machine.name, kAgentPort)},
-                     .times = parts.setting.times},
+                     .times = parts.setting.times,
+                     .steps_per_turn = parts.setting.steps_per_turn},
       ServerProcess::Owner{.ended = [this](int code) { exit_code_ = code; },
                            .acting = [](std::int64_t, const std::map<RpcPort, RpcAddress>&) {}});
   process_->Start();
@@ -148,9 +154,13 @@ const ServerStanding& ServerNode::standing() {
   const ShardLeader* leader = process_->leader();
   const Elector* elector = process_->elector();
   standing_.paused = loop_.paused();
-  standing_.leads = elector != nullptr && elector->machine().Leads(loop_.Now());
+  // As Elector::MayStart judges it, which is asked before every effect.
+  standing_.leads = elector != nullptr && elector->machine().Leads(loop_.Now()) &&
+                    !elector->machine().IsOtherBoot(machine_.boot_id);
   standing_.acting = leader != nullptr && leader->acting();
   standing_.epoch = leader == nullptr ? 0 : leader->epoch();
+  const Fleet* fleet = leader == nullptr ? nullptr : leader->fleet();
+  standing_.planned = fleet == nullptr ? PlannerWork() : fleet->planned();
   if (elector != nullptr && standing_.term != elector->machine().term()) {
     standing_.term = elector->machine().term();
     standing_.incarnation = elector->machine().incarnation();
@@ -158,7 +168,13 @@ const ServerStanding& ServerNode::standing() {
   return standing_;
 }
 
+void ServerNode::SetBoot(std::string boot_id) {
+  host_.boot_id = boot_id;
+  machine_.boot_id = std::move(boot_id);
+}
+
 void ServerNode::Stop() {
+  if (told_to_stop_) told_to_stop_->again = true;
   // One that ends by an error already has its own code for that.
   if (!told_to_stop_ && !process_->ending()) {
     told_to_stop_ = {.at = scheduler_.now(),
@@ -174,6 +190,7 @@ ServerExit ServerNode::End() {
   if (told_to_stop_) {
     exit.stopped = true;
     exit.led = told_to_stop_->led;
+    exit.told_again = told_to_stop_->again;
     exit.took = loop_.Now() - told_to_stop_->own_at;
     exit.undisturbed =
         IsSound() && sound_since_ <= told_to_stop_->at && loop_.pauses() == told_to_stop_->pauses;
@@ -186,7 +203,13 @@ ServerExit ServerNode::End() {
 bool ServerNode::IsSound() const {
   const SimLink& link = store_.link();
   return !loop_.paused() && loop_.rate() == SimLoop::kTrueRate && !link.requests_lost &&
-         !link.answers_lost && store_.faults() == SimStoreFaults();
+         !link.answers_lost && store_.faults() == SimStoreFaults() && !machine_.leases_lost;
+}
+
+bool ServerNode::IsProviderSound() const {
+  if (provider_ == nullptr) return false;
+  const SimLink& link = provider_->link();
+  return !link.requests_lost && !link.answers_lost && provider_->faults() == SimProviderFaults();
 }
 
 void ServerNode::LookWhetherSound() {
@@ -196,6 +219,32 @@ void ServerNode::LookWhetherSound() {
   } else if (paused || sound_since_ == Instant::Never()) {
     sound_since_ = scheduler_.now();
   }
+  if (!IsProviderSound()) {
+    provider_sound_since_ = Instant::Never();
+  } else if (provider_sound_since_ == Instant::Never()) {
+    provider_sound_since_ = scheduler_.now();
+  }
+}
+
+SimLink* ServerNode::LinkOf(Way way) {
+  if (muted()) return nullptr;
+  if (way == Way::kStore) return &store_.link();
+  return provider_ == nullptr ? nullptr : &provider_->link();
+}
+
+void ServerNode::CutWay(Way way, SimLink part) {
+  SimLink* link = LinkOf(way);
+  if (link == nullptr) return;
+  if (part.requests_lost) link->requests_lost = true;
+  if (part.answers_lost) link->answers_lost = true;
+}
+
+void ServerNode::HealWay(Way way, SimLink part) {
+  SimLink* link = LinkOf(way);
+  if (link == nullptr) return;
+  const SimLink& lasts = way == Way::kStore ? machine_.store_cut : machine_.provider_cut;
+  if (part.requests_lost) link->requests_lost = lasts.requests_lost;
+  if (part.answers_lost) link->answers_lost = lasts.answers_lost;
 }
 
 void ServerNode::Mute(SimNetwork& network) {

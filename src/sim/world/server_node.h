@@ -13,6 +13,7 @@
 #include "sim/seeded_random.h"
 #include "sim/sim_cache.h"
 #include "sim/sim_cache_folder.h"
+#include "sim/sim_host.h"
 #include "sim/sim_http.h"
 #include "sim/sim_loop.h"
 #include "sim/sim_object_store.h"
@@ -45,6 +46,14 @@ struct DatabaseFaults {
 // Each kind is left out in half of the cases.
 [[nodiscard]] DatabaseFaults DrawDatabaseFaults(Prng& prng);
 
+// What became of a machine for good.
+enum class Loss : std::uint8_t {
+  kNone,
+  kDead,    // No process starts on it.
+  kFrozen,  // Whatever process is on it stands still.
+  kCut,     // As `store_cut` says.
+};
+
 struct ServerMachine {
   std::string name;  // "a1"; the network knows it by this name.
   ShardId shard;
@@ -53,6 +62,12 @@ struct ServerMachine {
   bool rows_lost = false;  // Since the present process began.
   Duration wall_skew = {};
   std::int64_t rate = SimLoop::kTrueRate;
+  std::string boot_id = "boot-1";
+  // What does not get through, whichever process runs.
+  SimLink store_cut = {};
+  SimLink provider_cut = {};
+  bool leases_lost = false;  // Of all that it writes, leases do not arrive.
+  Loss loss = Loss::kNone;
   std::uint64_t runs = 0;
   // The rows are kept by the real code, on a disk with these faults. Empty: by SimCache.
   std::optional<DatabaseFaults> database = std::nullopt;
@@ -83,6 +98,12 @@ class ServerNode final {
   // Brought up to date.
   [[nodiscard]] const ServerStanding& standing();
 
+  // After a pause; nothing on a machine that stands still for good.
+  void Resume() {
+    if (machine_.loss != Loss::kFrozen) loop_.Resume();
+  }
+  // The machine that it finds itself on is another one, or was started anew.
+  void SetBoot(std::string boot_id);
   // SIGTERM.
   void Stop();
   // Of a process that has ended by itself: destroys it, and tells how that went.
@@ -90,10 +111,18 @@ class ServerNode final {
 
   // CheckerWorld::SoundSince.
   [[nodiscard]] Instant sound_since() const { return sound_since_; }
+  [[nodiscard]] Instant provider_sound_since() const { return provider_sound_since_; }
   // A request of it has met a fault.
   void Troubled() { sound_since_ = scheduler_.now(); }
+  void TroubledAtProvider() { provider_sound_since_ = scheduler_.now(); }
   // To be called every second.
   void LookWhetherSound();
+
+  // A part of the way to the store, or to the provider, is cut, or heals as far as the machine lets
+  // it.
+  enum class Way : std::uint8_t { kStore, kProvider };
+  void CutWay(Way way, SimLink part);
+  void HealWay(Way way, SimLink part);
 
   // Nothing that it does from now on leaves the machine: it is about to be destroyed.
   void Mute(SimNetwork& network);
@@ -106,8 +135,12 @@ class ServerNode final {
     Instant own_at;  // By its own clock.
     bool led = false;
     std::uint64_t pauses = 0;
+    bool again = false;  // Once more, later.
   };
   [[nodiscard]] bool IsSound() const;
+  [[nodiscard]] bool IsProviderSound() const;
+  // Null: there is none, or nothing leaves the machine anyway.
+  [[nodiscard]] SimLink* LinkOf(Way way);
 
   [[nodiscard]] std::unique_ptr<Cache> OpenRows(const WorldParts& parts);
 
@@ -122,6 +155,7 @@ class ServerNode final {
   SimSqliteCache* database_ = nullptr;  // What `rows_` is, when it is one.
   std::unique_ptr<Cache> rows_;
   SeededRandom random_;
+  SimHost host_;
   SimHttp http_;
   SimRpcServer rpc_;
   SimProvider* provider_ = nullptr;
@@ -129,6 +163,7 @@ class ServerNode final {
   bool muted_ = false;
   std::optional<Told> told_to_stop_ = std::nullopt;
   Instant sound_since_;
+  Instant provider_sound_since_;
   std::uint64_t pauses_seen_ = 0;
   std::unique_ptr<ServerProcess> process_;
 };

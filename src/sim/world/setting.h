@@ -5,6 +5,7 @@
 // dial it. All times are shrunk so that T_quiet stays below a quarter of an hour.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -55,6 +56,9 @@ struct Setting {
                              .t_intent = Duration::Minutes(2),
                              .registration_timeout = Duration::Minutes(1),
                              .proven_after = Duration::Seconds(20)};
+
+  // How much one turn of a server's loop may plan (load.md LB16): groups and instances.
+  std::size_t steps_per_turn = 10'000;
 
   // Above zero: servers keep their rows in SQLite, on disks whose faults are drawn from it.
   std::uint64_t database_seed = 0;

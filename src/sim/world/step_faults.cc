@@ -53,19 +53,21 @@ SimFate DrawDoubt(Prng& prng) {
   return kDoubts.at(prng.Below(kDoubts.size()));
 }
 
-// Forward or back, from a second to ten years.
-Duration DrawJump(Prng& prng) {
+bool AboutACall(Fault fault) { return fault >= Fault::kF2 && fault <= Fault::kF10; }
+
+}  // namespace
+
+Duration DrawJumpAtStep(Prng& prng) {
   constexpr std::array<std::int64_t, 6> kSeconds = {1, 45, 90, 3'600, 86'400, 315'360'000};
   const Duration length = Duration::Seconds(kSeconds.at(prng.Below(kSeconds.size())));
   return prng.Chance(1, 2) ? length : Duration() - length;
 }
 
-bool AboutACall(Fault fault) { return fault >= Fault::kF2 && fault <= Fault::kF10; }
-
-}  // namespace
-
-StepFaults::StepFaults(std::vector<Event> events, Acts acts)
-    : events_(std::move(events)), acts_(std::move(acts)) {}
+StepFaults::StepFaults(const std::vector<Event>& events, Looks looks, Acts acts)
+    : looks_(looks), acts_(std::move(acts)) {
+  events_.reserve(events.size());
+  for (const Event& event : events) events_.push_back({.event = event});
+}
 
 void StepFaults::Hit(Step step, Fault fault) {
   ++cells_.at(static_cast<std::size_t>(step)).at(static_cast<std::size_t>(fault));
@@ -76,40 +78,72 @@ void StepFaults::HitAll(Fault fault) {
   for (const Step step : steps_) Hit(step, fault);
 }
 
+std::vector<std::size_t> StepFaults::Pass(Step step) {
+  const std::uint64_t passing = ++passings_.at(static_cast<std::size_t>(step));
+  std::vector<std::size_t> due;
+  for (std::size_t i = 0; i < events_.size(); ++i) {
+    const Event& event = events_[i].event;
+    if (event.step != step || events_[i].over) continue;
+    if (event.insists ? event.passing <= passing : event.passing == passing) due.push_back(i);
+  }
+  return due;
+}
+
 void StepFaults::OnStep(ServerNode& node, Step step) {
   steps_.push_back(step);
-  const std::uint64_t passing = ++passings_.at(static_cast<std::size_t>(step));
-  for (const Event& event : events_) {
-    if (event.step != step || event.passing != passing) continue;
-    if (AboutACall(event.fault)) {
-      armed_.push_back({.event = event, .node = &node});
+  for (const std::size_t number : Pass(step)) {
+    if (AboutACall(events_[number].event.fault)) {
+      Arm(node, number);
     } else {
-      Strike(node, event);
+      Strike(node, number);
     }
   }
 }
 
-void StepFaults::Strike(ServerNode& node, const Event& event) {
+void StepFaults::OnAgentStep(AgentMachine& agent, Step step) {
+  for (const std::size_t number : Pass(step)) {
+    const Event& event = events_[number].event;
+    if (AboutACall(event.fault)) continue;
+    events_[number].over = true;
+    acts_.note(agent.name(), "fault " + Describe(event));
+    Hit(step, event.fault);
+    acts_.strike_agent(agent, event);
+  }
+}
+
+void StepFaults::Arm(ServerNode& node, std::size_t number) {
+  if (std::ranges::find(armed_, number, &Armed::number) != armed_.end()) return;
+  armed_.push_back({.event = events_[number].event, .node = &node, .number = number});
+}
+
+void StepFaults::Strike(ServerNode& node, std::size_t number) {
+  events_[number].over = true;
+  const Event& event = events_[number].event;
   Prng prng(event.draw);
   acts_.note(node.standing().name, "fault " + Describe(event));
   Hit(event.step, event.fault);
   switch (event.fault) {
     case Fault::kF1: return acts_.die_now(node);
-    case Fault::kF11: return acts_.jump_wall(node, DrawJump(prng));
+    case Fault::kF11: return acts_.jump_wall(node, DrawJumpAtStep(prng));
     case Fault::kF12:
       // What it sends in this turn has left the process but not the machine: it arrives when the
       // machine runs again.
-      armed_.push_back({.event = event, .node = &node});
+      Arm(node, number);
       return acts_.pause(node, event.length);
-    case Fault::kF13: return acts_.cut(node, event.step, prng.Next(), event.length);
+    case Fault::kF13: return acts_.cut(node, event);
     default: return;
   }
 }
 
-std::optional<Event> StepFaults::Take(const std::function<bool(Fault)>& fits) {
-  const auto at = std::ranges::find_if(armed_, [&](const Armed& a) { return fits(a.event.fault); });
+std::optional<Event> StepFaults::Take(const std::function<bool(const Event&)>& fits) {
+  const auto at = std::ranges::find_if(armed_, [&](const Armed& armed) {
+    // Whoever insists waits for a call of its own step.
+    const bool own = !armed.event.insists || std::ranges::count(steps_, armed.event.step) > 0;
+    return own && fits(armed.event);
+  });
   if (at == armed_.end()) return std::nullopt;
   const Event event = at->event;
+  events_.at(at->number).over = true;
   armed_.erase(at);
   return event;
 }
@@ -119,6 +153,7 @@ void StepFaults::EndOfTask() {
   for (const Armed& armed : std::exchange(armed_, {})) {
     if (armed.event.fault != Fault::kF2) continue;
     // A step without a call of its own: the process dies when it is done.
+    events_.at(armed.number).over = true;
     Hit(armed.event.step, Fault::kF2);
     acts_.note(armed.node->standing().name, "fault " + Describe(armed.event));
     acts_.die_after_task(*armed.node);
@@ -129,13 +164,15 @@ SimVerdict StepFaults::OfStore(ServerNode& node, SimMethod method, const std::st
                                SimFate drawn) {
   SimVerdict verdict{.fate = drawn};
   const bool writes = IsWrite(method);
-  const std::optional<Event> event = Take([&](Fault fault) {
+  const std::optional<Event> event = Take([&](const Event& armed) {
+    const Fault fault = armed.fault;
     return fault == Fault::kF2 || fault == Fault::kF3 || fault == Fault::kF4 ||
            (writes && (fault == Fault::kF5 || fault == Fault::kF12)) ||
            (!writes && fault == Fault::kF6);
   });
   if (event) {
     Prng prng(event->draw);
+    if (event->insists) verdict.late = event->length;
     acts_.note(node.standing().name, fmt::format("fault {} on {}", Describe(*event), key));
     switch (event->fault) {
       case Fault::kF2:
@@ -162,13 +199,17 @@ SimVerdict StepFaults::OfStore(ServerNode& node, SimMethod method, const std::st
 SimVerdict StepFaults::OfProvider(ServerNode& node, SimProviderMethod method, SimFate drawn) {
   SimVerdict verdict{.fate = drawn};
   const bool mutates = IsMutation(method);
-  const std::optional<Event> event = Take([&](Fault fault) {
+  const bool lags = looks_ == Looks::kLag;
+  const std::optional<Event> event = Take([&](const Event& armed) {
+    const Fault fault = armed.fault;
     return fault == Fault::kF2 || fault == Fault::kF7 || fault == Fault::kF8 ||
            (mutates && (fault == Fault::kF10 || fault == Fault::kF12)) ||
-           (!mutates && fault == Fault::kF9);
+           (!mutates && fault == Fault::kF9) ||
+           (armed.insists && (mutates ? fault == Fault::kF9 && lags : fault == Fault::kF10));
   });
   if (event) {
     Prng prng(event->draw);
+    if (event->insists) verdict.late = event->length;
     acts_.note(node.standing().name, "fault " + Describe(*event) + " on the provider");
     switch (event->fault) {
       case Fault::kF2:
@@ -181,13 +222,28 @@ SimVerdict StepFaults::OfProvider(ServerNode& node, SimProviderMethod method, Si
                            : SimFate::kErrorNotDone;
         break;
       case Fault::kF8: verdict.fate = mutates ? DrawDoubt(prng) : SimFate::kRequestLost; break;
-      case Fault::kF9: verdict.fate = SimFate::kStale; break;
-      case Fault::kF10: verdict.fate = SimFate::kTwice; break;
+      case Fault::kF9:
+        if (!mutates) {
+          verdict.fate = SimFate::kStale;
+          break;
+        }
+        acts_.lag(node, event->length);
+        Hit(event->step, Fault::kF9);
+        break;
+      case Fault::kF10:
+        if (mutates) {
+          verdict.fate = SimFate::kTwice;
+          break;
+        }
+        acts_.list_twice(event->length);
+        Hit(event->step, Fault::kF10);
+        break;
       case Fault::kF12: verdict.fate = SimFate::kLate; break;
       default: break;
     }
   }
-  HitAll(FaultOfProvider(verdict.fate));
+  // Where looks do not lag, what was there a while ago is what is there.
+  if (verdict.fate != SimFate::kStale || lags) HitAll(FaultOfProvider(verdict.fate));
   steps_.clear();
   return verdict;
 }

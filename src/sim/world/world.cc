@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "base/check.h"
+#include "core/object_layout.h"
 #include "storage/cluster_keys.h"
 #include "storage/object_secret_store.h"
 
@@ -23,6 +24,24 @@ ProviderCapabilities Capabilities(const Setting& setting) {
           .push_events = true,
           .leader_network = true,
           .power = true};
+}
+
+// As another program leaves it: of a record it notes something that servers do not know.
+std::string TouchedByRival(const ObjectKey& key, const Object& object) {
+  for (const ShardId& shard : {ShardA(), ShardB()}) {
+    const Result<RecordKey> name = ParseInstanceRecordKey(shard, key);
+    if (!name.has_value()) continue;
+    Result<InstanceRecord> record = DecodeInstanceRecord(object.bytes, *name);
+    if (!record.has_value()) continue;
+    const bool noted = std::ranges::any_of(
+        record->unknown, [](const json::Member& member) { return member.key == "note"; });
+    if (!noted) {
+      record->unknown.push_back(
+          {.key = "note", .key_position = {}, .value = json::Value::String("seen")});
+    }
+    return EncodeInstanceRecord(*record);
+  }
+  return object.bytes;
 }
 
 // "a1#3" -> "a1".
@@ -74,31 +93,10 @@ World::World(WorldOptions options)
              .setting = options_.setting,
              .log = *log_,
              .prng = prng_},
-      step_faults_(
-          options_.at_steps,
-          {.die_now = [this](ServerNode& node) { node.Mute(network_); },
-           .die_after_task = [this](ServerNode& node) { node.Mute(network_); },
-           .jump_wall = [this](ServerNode& node,
-                               Duration length) { JumpWall(node.machine().name, length); },
-           .pause =
-               [this](ServerNode& node, Duration length) {
-                 node.loop().Pause();
-                 const std::string name = node.standing().name;
-                 Later(length, [this, name] {
-                   ServerNode* paused = Server(MachineOf(name));
-                   if (paused != nullptr && paused->standing().name == name)
-                     paused->loop().Resume();
-                 });
-               },
-           .cut = [this](ServerNode& node, Step step, std::uint64_t draw,
-                         Duration length) { CutAtStep(node, step, draw, length); },
-           .rival_touches =
-               [this](const std::string& key) {
-                 const ObjectKey name = ObjectKey::Parse(key).value();
-                 const Object* object = bucket_.Find(name);
-                 if (object != nullptr) bucket_.SetByHand(name, object->bytes);
-               },
-           .note = [this](std::string_view who, std::string what) { Note(who, std::move(what)); }}),
+      step_faults_(options_.at_steps,
+                   options_.setting.consistency_window > Duration() ? StepFaults::Looks::kLag
+                                                                    : StepFaults::Looks::kDoNot,
+                   ActsAtSteps()),
       edits_a_(FirstEdits(options_.setting, ShardA())),
       edits_b_(FirstEdits(options_.setting, ShardB())),
       next_second_(Instant() + kSecond) {
@@ -112,6 +110,10 @@ World::World(WorldOptions options)
   bucket_.set_observer([this](const SimChange& change) { OnChange(change); });
   bucket_.set_call_observer([this](const SimCall& call) {
     for (const auto& checker : checkers_) checker->OnCall(call);
+  });
+  network_.set_on_refused([this](const SimNetwork::Presented& presented, const Error& why) {
+    if (presented.chain.empty()) return;
+    for (const auto& checker : checkers_) checker->OnRefusedPeer(presented.chain.front(), why);
   });
   cloud_.set_observer([this](const SimVmChange& change) { OnVm(change); });
   cloud_.set_on_started([this](const SimVm& vm) { OnStarted(vm); });
@@ -141,7 +143,9 @@ World::World(WorldOptions options)
 World::~World() {
   // Whoever is destroyed tells others over the network, on loops that are still there.
   cloud_.set_on_gone({});
+  network_.set_on_refused({});
   operators_.clear();
+  clones_.clear();
   agents_.clear();
   nodes_.clear();
 #ifdef NSTANCE_SIM
@@ -186,6 +190,7 @@ void World::RunFor(Duration length) {
 
 void World::AfterTask() {
   step_faults_.EndOfTask();
+  LookForRest();
   Reap();
   buried_.clear();
   for (const auto& [name, node] : nodes_) {
@@ -196,6 +201,17 @@ void World::AfterTask() {
   if (scheduler_.now() < next_second_) return;
   next_second_ = scheduler_.now() + kSecond;
   EverySecond();
+}
+
+// Whoever does the same thing over and over lets no time pass.
+void World::LookForRest() {
+  constexpr std::uint64_t kMost = 100'000;  // Tasks at one moment; thousands are a busy one.
+  if (scheduler_.now() != last_moment_) {
+    last_moment_ = scheduler_.now();
+    steps_before_moment_ = scheduler_.steps();
+  } else if (scheduler_.steps() - steps_before_moment_ > kMost) {
+    Violated("I-44", "time stands still: the same is done over and over");
+  }
 }
 
 void World::EverySecond() {
@@ -242,6 +258,14 @@ void World::Later(Duration after, Task task) {
   });
 }
 
+void World::LaterOnAgent(const std::string& name, Duration after, void (AgentMachine::*act)()) {
+  Later(after, [this, name, act] {
+    for (AgentMachine* agent : Agents()) {
+      if (agent->name() == name) (agent->*act)();
+    }
+  });
+}
+
 // --- Servers -------------------------------------------------------------------------------------
 
 void World::AddMachine(const std::string& name, const ShardId& shard) {
@@ -267,24 +291,30 @@ ServerNode* World::Server(const std::string& name) {
 }
 
 void World::StartServer(const std::string& name) {
-  if (nodes_.contains(name)) return;
+  if (nodes_.contains(name) || Machine(name).loss == Loss::kDead) return;
   nodes_.emplace(
-      name,
-      std::make_unique<ServerNode>(
-          parts_, *machines_.at(name),
-          ServerNode::Asked{.of_store =
-                                [this](ServerNode& node, SimMethod method, const std::string& key,
-                                       SimFate drawn) {
-                                  SimVerdict verdict =
-                                      step_faults_.OfStore(node, method, key, drawn);
-                                  if (verdict.fate != SimFate::kNormal) node.Troubled();
-                                  return verdict;
-                                },
-                            .of_provider =
-                                [this](ServerNode& node, SimProviderMethod method, SimFate drawn) {
-                                  return step_faults_.OfProvider(node, method, drawn);
-                                }}));
-  Note(nodes_.at(name)->standing().name, "process starts");
+      name, std::make_unique<ServerNode>(
+                parts_, *machines_.at(name),
+                ServerNode::Asked{
+                    .of_store =
+                        [this](ServerNode& node, SimMethod method, const std::string& key,
+                               SimFate drawn) {
+                          SimVerdict verdict = step_faults_.OfStore(node, method, key, drawn);
+                          const bool lost = node.machine().leases_lost &&
+                                            method == SimMethod::kPut && key.starts_with("leader/");
+                          if (lost) verdict.fate = SimFate::kRequestLost;
+                          if (verdict.fate != SimFate::kNormal) node.Troubled();
+                          return verdict;
+                        },
+                    .of_provider =
+                        [this](ServerNode& node, SimProviderMethod method, SimFate drawn) {
+                          SimVerdict verdict = step_faults_.OfProvider(node, method, drawn);
+                          if (verdict.fate != SimFate::kNormal) node.TroubledAtProvider();
+                          return verdict;
+                        }}));
+  ServerNode& node = *nodes_.at(name);
+  if (node.machine().loss == Loss::kFrozen) node.loop().Pause();
+  Note(node.standing().name, "process starts");
 }
 
 void World::KillServer(const std::string& name) {
@@ -317,6 +347,23 @@ void World::SetRate(const std::string& name, std::int64_t thousandths) {
   JudgeClocks();
 }
 
+void World::Restore(const std::string& name, const Restored& restored) {
+  ServerNode* node = Server(name);
+  if (node == nullptr) return;
+  ServerMachine& machine = Machine(name);
+  SimLoop& loop = node->loop();
+  if (restored.other_boot) node->SetBoot(fmt::format("boot-{}", ++boots_));
+  loop.SetClock(restored.clock);
+  const Duration wrong = loop.WallNow() - (wall() + machine.wall_skew);
+  if (restored.wall_is_set) {
+    loop.JumpWall(Duration() - wrong);
+  } else {
+    machine.wall_skew = machine.wall_skew + wrong;
+  }
+  node->Resume();
+  JudgeClocks();
+}
+
 void World::CorrectWall(const std::string& name) {
   JumpWall(name, Duration() - Machine(name).wall_skew);
 }
@@ -341,6 +388,17 @@ void World::JudgeClocks() {
   walls_true_since_ = since(walls_true_since_, rates && walls);
 }
 
+bool World::InCore(const ShardId& shard) const {
+  return std::ranges::any_of(machines_, [&](const auto& entry) {
+    return entry.second->shard == shard && entry.second->loss == Loss::kNone;
+  });
+}
+
+bool World::Healed() const {
+  return std::ranges::all_of(machines_,
+                             [](const auto& entry) { return entry.second->loss == Loss::kNone; });
+}
+
 std::vector<ServerStanding> World::Servers() const {
   std::vector<ServerStanding> standings;
   standings.reserve(nodes_.size());
@@ -351,7 +409,7 @@ std::vector<ServerStanding> World::Servers() const {
 bool World::Holds(std::string_view reason) const {
   return std::ranges::any_of(nodes_, [&](const auto& entry) {
     const ShardLeader* leader = entry.second->process().leader();
-    if (leader == nullptr) return false;
+    if (leader == nullptr || entry.second->loop().paused()) return false;
     metrics::Registry gauges;
     leader->Measure(gauges);
     const metrics::Snapshot figures = gauges.Take();
@@ -403,6 +461,11 @@ void World::OnStarted(const SimVm& vm) {
           OnCertificate(agent.name(), pem);
         });
   }
+  // Of two machines with one token one cannot register.
+  for (AgentMachine* other : Agents()) {
+    if (other == machine.get() || other->id() != machine->id()) continue;
+    machine->harmed = other->harmed = true;
+  }
   // What runs first on a machine does not run in the turn of whoever asked for it.
   Later(Duration::Milliseconds(1), [this, id = vm.provider_id] {
     if (AgentMachine* started = AgentOn(id)) started->Start();
@@ -410,10 +473,32 @@ void World::OnStarted(const SimVm& vm) {
 }
 
 void World::OnGone(const SimVm& vm) {
-  const auto at = agents_.find(vm.provider_id);
-  if (at == agents_.end()) return;
-  buried_.push_back(std::move(at->second));
-  agents_.erase(at);
+  for (auto* machines : {&agents_, &clones_}) {
+    const auto at = machines->find(vm.provider_id);
+    if (at == machines->end()) continue;
+    buried_.push_back(std::move(at->second));
+    machines->erase(at);
+  }
+}
+
+void World::CloneAgent(AgentMachine& agent, CloneAt at) {
+  const auto number = cloned_.size();
+  std::string key = fmt::format("elsewhere-{}", number);
+  agent.harmed = true;
+  cloned_.insert(agent.id());
+  if (at == CloneAt::kCloud) {
+    const SimVm* vm = cloud_.Find(agent.provider_id());
+    if (vm == nullptr) return;
+    ProviderInstance copy = vm->shown;
+    copy.launched_at = wall();
+    copy.status = ProviderStatus::kRunning;
+    key = cloud_.AddByHand(std::move(copy));
+  }
+  clones_[key] = std::make_unique<AgentMachine>(agent, fmt::format("clone-{}", key));
+  Later(Duration::Milliseconds(1), [this, key] {
+    const auto clone = clones_.find(key);
+    if (clone != clones_.end()) clone->second->Start();
+  });
 }
 
 std::vector<AgentMachine*> World::Agents() {
@@ -452,10 +537,12 @@ std::vector<AgentStanding> World::AgentStandings() const {
 
 std::optional<std::vector<std::string>> World::KeysOnDisk(const InstanceId& id) const {
   std::optional<std::vector<std::string>> keys;
-  for (const auto& [provider_id, machine] : agents_) {
-    if (machine->id() != id) continue;
-    if (!keys) keys.emplace();
-    std::ranges::move(machine->KeysOnDisk(), std::back_inserter(*keys));
+  for (const auto* machines : {&agents_, &clones_}) {
+    for (const auto& [provider_id, machine] : *machines) {
+      if (machine->id() != id) continue;
+      if (!keys) keys.emplace();
+      std::ranges::move(machine->KeysOnDisk(), std::back_inserter(*keys));
+    }
   }
   return keys;
 }
@@ -463,6 +550,11 @@ std::optional<std::vector<std::string>> World::KeysOnDisk(const InstanceId& id) 
 Instant World::SoundSince(const std::string& process) const {
   const auto at = nodes_.find(MachineOf(process));
   return at == nodes_.end() ? Instant::Never() : at->second->sound_since();
+}
+
+Instant World::ProviderSoundSince(const std::string& process) const {
+  const auto at = nodes_.find(MachineOf(process));
+  return at == nodes_.end() ? Instant::Never() : at->second->provider_sound_since();
 }
 
 const SimCacheDisk* World::CacheOf(const std::string& process) const {
@@ -611,7 +703,12 @@ void World::CountConditions(ServerNode& node, Step step) {
                                                        node.provider()->link().answers_lost));
   if (cut_off) step_faults_.Hit(step, Fault::kF13);
   if (node.machine().wall_skew != Duration()) step_faults_.Hit(step, Fault::kF11);
-  if (cloud_.lies().forgets_token > 0) step_faults_.Hit(step, Fault::kF10);
+  // Of what the cloud does, where it is dangerous.
+  const SimCloudLies& lies = cloud_.lies();
+  const bool twins = (step == Step::kC4 && (lies.forgets_token > 0 || lies.makes_two > 0)) ||
+                     (step == Step::kL5 && lies.listed_twice > 0) ||
+                     (step == Step::kX3 && lies.reuses_ids);
+  if (twins) step_faults_.Hit(step, Fault::kF10);
 }
 
 #ifdef NSTANCE_SIM
@@ -622,32 +719,130 @@ void World::OnStep(Step step) {
     const ServerStanding& standing = node->standing();
     for (const auto& checker : checkers_) checker->OnStep(standing, step);
     step_faults_.OnStep(*node, step);
+    const bool logs = step == Step::kR7 || step == Step::kW4;
+    if (logs && pause_at_log_ && !calm()) PauseAtStep(*node, *std::exchange(pause_at_log_, {}));
     CountConditions(*node, step);
     return;
+  }
+  // W8 is passed by the server too, and counted there.
+  if (step != Step::kW7) return;
+  for (AgentMachine* agent : Agents()) {
+    if (agent->running()) return step_faults_.OnAgentStep(*agent, step);
   }
 }
 #endif
 
-// --- Cuts at a step ------------------------------------------------------------------------------
+// --- What happens at a step ----------------------------------------------------------------------
 
-void World::CutAtStep(ServerNode& node, Step /*step*/, std::uint64_t draw, Duration length) {
-  Prng prng(draw);
-  const bool requests = !prng.Chance(1, 3);
-  const bool answers = !requests || !prng.Chance(1, 3);
-  const auto set = [requests, answers](SimLink& link, bool cut) {
-    if (requests) link.requests_lost = cut;
-    if (answers) link.answers_lost = cut;
-  };
-  const bool store = prng.Chance(1, 2);
+StepFaults::Acts World::ActsAtSteps() {
+  return {.die_now = [this](ServerNode& node) { node.Mute(network_); },
+          .die_after_task = [this](ServerNode& node) { node.Mute(network_); },
+          .jump_wall = [this](ServerNode& node,
+                              Duration length) { JumpWall(node.machine().name, length); },
+          .pause = [this](ServerNode& node, Duration length) { PauseAtStep(node, length); },
+          .cut = [this](ServerNode& node, const Event& event) { CutAtStep(node, event); },
+          .lag = [this](ServerNode& node, Duration length) { LagAtStep(node, length); },
+          .list_twice =
+              [this](Duration length) {
+                cloud_.lies().listed_twice = 5'000;
+                Later(length, [this] { cloud_.lies().listed_twice = 0; });
+              },
+          .rival_touches =
+              [this](const std::string& key) {
+                const ObjectKey name = ObjectKey::Parse(key).value();
+                const Object* object = bucket_.Find(name);
+                if (object != nullptr) bucket_.SetByHand(name, TouchedByRival(name, *object));
+              },
+          .strike_agent = [this](AgentMachine& agent,
+                                 const Event& event) { StrikeAgent(agent, event); },
+          .note = [this](std::string_view who, std::string what) { Note(who, std::move(what)); }};
+}
+
+void World::PauseAtStep(ServerNode& node, Duration length) {
+  node.loop().Pause();
   const std::string name = node.standing().name;
-  const auto apply = [this, name, set, store](bool cut) {
+  Later(length, [this, name] {
+    ServerNode* paused = Server(MachineOf(name));
+    if (paused != nullptr && paused->standing().name == name) paused->Resume();
+  });
+}
+
+// Both ways, or only what the server says is lost.
+bool World::CutClients(const std::string& server, const Event& event) {
+  const Step step = event.step;
+  const bool of_agents =
+      (step >= Step::kR1 && step <= Step::kH7) || (step >= Step::kW1 && step <= Step::kW8);
+  const bool of_operators =
+      (step >= Step::kG1 && step <= Step::kG8) || step == Step::kD4 || step == Step::kD6;
+  std::vector<std::string> clients;
+  for (AgentMachine* agent : Agents()) {
+    if (!of_agents) break;
+    agent->harmed = true;
+    clients.push_back(agent->name());
+  }
+  for (const auto& one : operators_) {
+    if (of_operators) clients.push_back(one->name());
+  }
+  const bool one_way = Prng(event.draw).Chance(1, 2);
+  for (const std::string& client : clients) {
+    network_.Cut(server, client);
+    if (!one_way) network_.Cut(client, server);
+    Later(event.length, [this, server, client] {
+      network_.Heal(server, client);
+      network_.Heal(client, server);
+    });
+  }
+  return !clients.empty();
+}
+
+void World::CutAtStep(ServerNode& node, const Event& event) {
+  Prng prng(Prng(event.draw).Next());
+  if (event.insists && prng.Chance(1, 2) && CutClients(node.machine().name, event)) return;
+  const bool requests = !prng.Chance(1, 3);
+  const SimLink part = {.requests_lost = requests, .answers_lost = !requests || !prng.Chance(1, 3)};
+  const auto way = prng.Chance(1, 2) ? ServerNode::Way::kStore : ServerNode::Way::kProvider;
+  node.CutWay(way, part);
+  Later(event.length, [this, name = node.standing().name, way, part] {
     ServerNode* at = Server(MachineOf(name));
-    if (at == nullptr || at->standing().name != name || at->muted()) return;
-    if (store) return set(at->store().link(), cut);
-    if (at->provider() != nullptr) set(at->provider()->link(), cut);
-  };
-  apply(true);
-  Later(length, [apply] { apply(false); });
+    if (at != nullptr && at->standing().name == name) at->HealWay(way, part);
+  });
+}
+
+// What it has just asked for is not shown to it for a while.
+void World::LagAtStep(ServerNode& node, Duration length) {
+  constexpr std::uint32_t kAlways = 10'000;
+  node.provider()->faults().stale_look = kAlways;
+  Later(length, [this, name = node.standing().name] {
+    ServerNode* at = Server(MachineOf(name));
+    if (at == nullptr || at->standing().name != name || at->provider() == nullptr) return;
+    at->provider()->faults().stale_look = 0;
+  });
+}
+
+void World::StrikeAgent(AgentMachine& agent, const Event& event) {
+  Prng prng(event.draw);
+  const std::string& name = agent.name();
+  agent.harmed = true;
+  switch (event.fault) {
+    case Fault::kF1:
+      // The step is about its disk.
+      return agent.DieAtChange(AgentMachine::Disk::kIdentity,
+                               {.told = [this, name, length = event.length] {
+                                 LaterOnAgent(name, Duration(), &AgentMachine::Kill);
+                                 LaterOnAgent(name, length, &AgentMachine::Start);
+                               }});
+    case Fault::kF11: return agent.JumpWall(DrawJumpAtStep(prng));
+    case Fault::kF12: agent.Pause(); return LaterOnAgent(name, event.length, &AgentMachine::Resume);
+    default:
+      for (const std::string& server : MachineNames()) {
+        network_.Cut(name, server);
+        network_.Cut(server, name);
+        Later(event.length, [this, name, server] {
+          network_.Heal(name, server);
+          network_.Heal(server, name);
+        });
+      }
+  }
 }
 
 }  // namespace nstance::sim

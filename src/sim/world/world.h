@@ -97,10 +97,32 @@ class World final : public CheckerWorld
   void KillServer(const std::string& name);   // Nothing when it does not.
   void JumpWall(const std::string& name, Duration length);
   void SetRate(const std::string& name, std::int64_t thousandths);
+  // A process that was saved (paused) comes back from that: its monotonic clock goes on from where
+  // it was then, or from before that, as on a host that has been up for less time.
+  //
+  // What a simulated process has in memory cannot be copied, so one that runs on after it was saved
+  // and is taken back to that is beyond the world. A state that is older than its clock, and a
+  // clock that is older than its state, are not: the first is a pause that the process's clock does
+  // not know of, and the second is more than a real restore does.
+  struct Restored {
+    Instant clock;  // What its monotonic clock shows.
+    bool other_boot = false;
+    bool wall_is_set = false;  // Somebody sets the wall clock at once, as guests' tools do.
+  };
+  void Restore(const std::string& name, const Restored& restored);
   // The wall clock shows the true time again.
   void CorrectWall(const std::string& name);
+  // Another machine runs with a copy of the agent's disk until EndClones(): somewhere else, or as a
+  // VM that carries the same marks, which is what some providers' copies are.
+  enum class CloneAt : std::uint8_t { kElsewhere, kCloud };
+  void CloneAgent(AgentMachine& agent, CloneAt at);
+  void EndClones() { clones_.clear(); }
   // Runs on the world's own clock, whoever is dead by then.
+  // Of whoever writes to the certificate log next, right after it has sent the entry.
+  void PauseAtLog(Duration length) { pause_at_log_ = length; }
   void Later(Duration after, Task task);
+  // To the machine of that name, if it is there by then.
+  void LaterOnAgent(const std::string& name, Duration after, void (AgentMachine::*act)());
   [[nodiscard]] StepFaults& step_faults() { return step_faults_; }
 
   // --- Reports ---
@@ -129,12 +151,18 @@ class World final : public CheckerWorld
   [[nodiscard]] std::vector<ServerStanding> Servers() const override;
   [[nodiscard]] std::map<std::pair<TenantId, GroupKey>, int> DesiredSizes(
       const ShardId& shard) const override;
+  [[nodiscard]] bool InCore(const ShardId& shard) const override;
+  [[nodiscard]] bool Healed() const override;
   [[nodiscard]] Instant RatesTrueSince() const override { return rates_true_since_; }
   [[nodiscard]] Instant WallsTrueSince() const override { return walls_true_since_; }
   [[nodiscard]] std::vector<AgentStanding> AgentStandings() const override;
   [[nodiscard]] std::optional<std::vector<std::string>> KeysOnDisk(
       const InstanceId& id) const override;
+  [[nodiscard]] bool AgentCloned(const InstanceId& id) const override {
+    return cloned_.contains(id);
+  }
   [[nodiscard]] Instant SoundSince(const std::string& process) const override;
+  [[nodiscard]] Instant ProviderSoundSince(const std::string& process) const override;
   [[nodiscard]] const SimCacheDisk* CacheOf(const std::string& process) const override;
   [[nodiscard]] bool AgentUnharmed(const InstanceId& id) const override;
   [[nodiscard]] bool AgentServing(const InstanceId& id) const override;
@@ -160,6 +188,7 @@ class World final : public CheckerWorld
   void OnStarted(const SimVm& vm);
   void OnGone(const SimVm& vm);
   void AfterTask();
+  void LookForRest();
   void Reap();
   void EverySecond();
   void CollectMetrics(ServerNode& node);
@@ -169,7 +198,13 @@ class World final : public CheckerWorld
   void OnCertificate(const std::string& process, std::string_view pem);
   void JudgeClocks();
   void CountConditions(ServerNode& node, Step step);
-  void CutAtStep(ServerNode& node, Step step, std::uint64_t draw, Duration length);
+  [[nodiscard]] StepFaults::Acts ActsAtSteps();
+  void PauseAtStep(ServerNode& node, Duration length);
+  void CutAtStep(ServerNode& node, const Event& event);
+  // From those whom it talks to in that step; false: nobody.
+  bool CutClients(const std::string& server, const Event& event);
+  void LagAtStep(ServerNode& node, Duration length);
+  void StrikeAgent(AgentMachine& agent, const Event& event);
   [[nodiscard]] const AgentMachine* AgentOf(const InstanceId& id) const;
 
   WorldOptions options_;
@@ -189,12 +224,18 @@ class World final : public CheckerWorld
   std::map<std::string, std::unique_ptr<ServerMachine>> machines_;
   std::map<std::string, std::unique_ptr<ServerNode>> nodes_;
   std::map<std::string, std::unique_ptr<AgentMachine>> agents_;  // By provider id.
+  std::map<std::string, std::unique_ptr<AgentMachine>> clones_;  // By provider id, or any name.
+  std::set<InstanceId> cloned_;                                  // Ever.
   std::vector<std::unique_ptr<AgentMachine>> buried_;            // Destroyed after the task.
   std::vector<std::unique_ptr<OperatorNode>> operators_;
   std::map<std::uint64_t, Pending> later_;
   std::uint64_t next_later_ = 1;
+  std::uint64_t boots_ = 1;  // All machines begin with the first.
   std::vector<std::unique_ptr<Checker>> checkers_;
+  std::optional<Duration> pause_at_log_ = std::nullopt;
   Instant next_second_;
+  Instant last_moment_ = {};
+  std::uint64_t steps_before_moment_ = 0;
   Instant rates_true_since_;
   Instant walls_true_since_;
   std::optional<Instant> calm_since_ = std::nullopt;
