@@ -213,6 +213,18 @@ Status WriteNewFile(int folder, const std::string& name, std::string_view bytes,
   return {};
 }
 
+Status PlaceFile(int folder, const std::string& name, std::string_view bytes, mode_t mode) {
+  const std::string temporary = fmt::format(".{}.{}", name, ::getpid());
+  (void)::unlinkat(folder, temporary.c_str(), 0);
+  RETURN_IF_ERROR(WriteNewFile(folder, temporary, bytes, mode));
+  const int linked = ::linkat(folder, temporary.c_str(), folder, name.c_str(), 0);
+  const int error_number = errno;
+  (void)::unlinkat(folder, temporary.c_str(), 0);
+  if (linked == 0) return SyncFolder(folder, name);
+  if (error_number == EEXIST) return Fail(AlreadyExists(fmt::format("{} is there", name)));
+  return Fail(SystemError(error_number, fmt::format("putting {} in place", name)));
+}
+
 Status ReplaceFile(int folder, const std::string& name, std::string_view bytes, mode_t mode) {
   const std::string temporary = "." + name + ".new";
   (void)::unlinkat(folder, temporary.c_str(), 0);

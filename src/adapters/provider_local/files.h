@@ -50,6 +50,10 @@ class Descriptor final {
 // A file that is not there yet.
 [[nodiscard]] Status WriteNewFile(int folder, const std::string& name, std::string_view bytes,
                                   mode_t mode);
+// In one step, and whole; of several writers, one a process, one wins and the others are told
+// kAlreadyExists.
+[[nodiscard]] Status PlaceFile(int folder, const std::string& name, std::string_view bytes,
+                               mode_t mode);
 // In one step, whatever was there. One writer at a time.
 [[nodiscard]] Status ReplaceFile(int folder, const std::string& name, std::string_view bytes,
                                  mode_t mode);

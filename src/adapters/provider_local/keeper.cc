@@ -87,7 +87,9 @@ class Keeper final {
             .boot_id = BootId(),
             .pid_namespace = PidNamespace(),
             .started_at = WallNow()};
-    RETURN_IF_ERROR(ReplaceFile(folder_.number(), std::string(kRunFile), WriteRun(run_), 0600));
+    // Whoever removes the instance may have called it off, and removed that word since.
+    RETURN_IF_ERROR(PlaceFile(folder_.number(), std::string(kRunFile), WriteRun(run_), 0600));
+    if (!InPlace()) return Fail(NotFound("the instance was removed meanwhile"));
     Step("keeper-recorded");
     if (meta_->run_limit) limit_at_ = Now() + *meta_->run_limit;
     (void)WriteAll(gate.in.number(), "!", "the gate");  // A shell that is dead already: seen below.
@@ -137,6 +139,13 @@ class Keeper final {
     signals_ = Descriptor(::signalfd(-1, &children, SFD_CLOEXEC | SFD_NONBLOCK));
     if (!signals_.is_open()) return Fail(SystemError(errno, "making a signalfd"));
     return {};
+  }
+
+  [[nodiscard]] bool InPlace() const {
+    struct stat held{};
+    struct stat named{};
+    return ::fstat(folder_.number(), &held) == 0 && ::stat(options_.folder.c_str(), &named) == 0 &&
+           held.st_dev == named.st_dev && held.st_ino == named.st_ino;
   }
 
   // It is the lock of this folder, and it is ours.

@@ -585,7 +585,7 @@ void LocalHost::KeepLogs(const std::string& trash) const {
   keep(kOldConsoleFile, ".1");
 }
 
-// REQUIRES: the lock is held.
+// REQUIRES: the lock is held, or the instance is called off.
 Status LocalHost::Discard(const std::string& name) {
   const std::string trash = fmt::format("{}{}", kTrashPrefix, name);
   RETURN_IF_ERROR(RemoveTree(root_.number(), trash));  // Of an earlier life.
@@ -605,17 +605,40 @@ Status LocalHost::Discard(const std::string& name) {
   return {};
 }
 
-Result<Leaving> LocalHost::Bury(const InstanceId& id, int folder) {
+// From here on no keeper runs it, whoever has the lock. kNotFound: it was removed meanwhile.
+Status LocalHost::CallOff(const InstanceId& id, int folder) const {
+  const Status placed = PlaceFile(folder, std::string(kRunFile), kCalledOff, 0600);
+  if (!placed && placed.error().code != Code::kAlreadyExists) return placed;
+  Step("remove-called-off");
+  struct stat held{};
+  struct stat named{};
+  const bool in_place =
+      ::fstat(folder, &held) == 0 &&
+      ::fstatat(root_.number(), id.text().c_str(), &named, AT_SYMLINK_NOFOLLOW) == 0 &&
+      held.st_dev == named.st_dev && held.st_ino == named.st_ino;
+  if (in_place) return {};
+  return Fail(NotFound(fmt::format("instance {} was removed meanwhile", id.text())));
+}
+
+Result<Leaving> LocalHost::Bury(const InstanceId& id, int folder, Urge urge) {
   auto lock = TakeLock(id, folder);
   if (!lock && lock.error().code == Code::kNotFound) return Leaving::kAlreadyGone;
   if (!lock) return Fail(std::move(lock).error());
-  if (!lock->is_open()) return Leaving::kAlive;
-  // Nobody can start it any more; but somebody may have, before the lock was ours.
+  if (!lock->is_open()) {
+    // Somebody is about to start it, or has just removed it, and has had the time for that.
+    if (urge != Urge::kKill) return Leaving::kAlive;
+    const Status off = CallOff(id, folder);
+    if (!off && off.error().code == Code::kNotFound) return Leaving::kAlreadyGone;
+    if (!off) return Fail(off.error());
+  }
+  // Nobody can start it any more; but somebody may have, before it was ours.
   ASSIGN_OR_RETURN(const History history, ReadHistory(folder));
   ASSIGN_OR_RETURN(const Tree tree, FindTree(id.text(), history.Keeper()));
   if (tree.keeper_alive || !tree.members.empty()) return Leaving::kAlive;
   Step("remove-locked");
-  RETURN_IF_ERROR(Discard(id.text()));
+  const Status discarded = Discard(id.text());
+  if (!discarded && discarded.error().code == Code::kNotFound) return Leaving::kAlreadyGone;
+  if (!discarded) return Fail(discarded.error());
   return Leaving::kGone;
 }
 
@@ -644,7 +667,7 @@ ProviderResult<LeavingReport> LocalHost::Remove(const ProviderTarget& target, Ur
   if (!tree) return Refuse(tree.error());
   Step("remove-found");
   if (!tree->keeper_alive && tree->members.empty()) {
-    const auto buried = Bury(id, folder->number());
+    const auto buried = Bury(id, folder->number(), urge);
     if (!buried) return Refuse(buried.error());
     return LeavingReport{.state = *buried};
   }

@@ -5,8 +5,10 @@
 //     one wins, and the others find it there
 //   - an instance is started only by whoever holds the lock of a folder that is in its place, and
 //     only if it never ran; the keeper keeps the lock for life
-//   - a folder is removed only by whoever holds that lock, after its last process is gone; it is
-//     renamed first, so that half of it is never seen
+//   - a folder is removed only after its last process is gone, by whoever holds that lock, or calls
+//     the instance off (records.h) because somebody else has the lock and may keep it for ever: a
+//     server that was stopped while it started the instance. It is renamed first, so that half of
+//     it is never seen
 //   - what a crash leaves is either invisible (`.new-*`, `.trash-*`, swept at the next start), or
 //     an instance that never ran (a repeated Create starts it, a Delete removes it)
 //
@@ -140,7 +142,8 @@ class LocalHost final {
   // The lock of a folder that is in its place; not open when somebody else has it.
   [[nodiscard]] Result<Descriptor> TakeLock(const InstanceId& id, int folder) const;
   [[nodiscard]] Result<bool> IsLocked(int folder) const;
-  [[nodiscard]] Result<Leaving> Bury(const InstanceId& id, int folder);
+  [[nodiscard]] Result<Leaving> Bury(const InstanceId& id, int folder, Urge urge);
+  [[nodiscard]] Status CallOff(const InstanceId& id, int folder) const;
   [[nodiscard]] Status Discard(const std::string& name);
   void KeepLogs(const std::string& trash) const;
   [[nodiscard]] Status Sweep();

@@ -7,7 +7,8 @@
 //     work/         0700; where it runs, its HOME and TMPDIR
 //     console.log   what it wrote; console.log.1 is the part before
 //     run.json      0600; Run: written before the first instruction of the user data, and once more
-//                   at the end. Not there: it never ran
+//                   at the end. Not there: it never ran. The first to write it decides: a keeper
+//                   that it runs, a removal (kCalledOff) that it never will
 //   <root>/.new-<id>-<random>/  being made; <root>/.trash-<id>/  being removed; <root>/logs/
 //
 // Both files have a version; readers refuse what they do not know and ignore other keys.
@@ -37,6 +38,9 @@ inline constexpr std::string_view kConsoleFile = "console.log";
 inline constexpr std::string_view kOldConsoleFile = "console.log.1";
 inline constexpr std::string_view kWorkFolder = "work";
 inline constexpr std::size_t kRecordLimit = std::size_t{1} << 20U;
+
+// A run.json that names no keeper: read as the run of an instance of which nothing is known.
+inline constexpr std::string_view kCalledOff = "{\"version\":1,\"called_off\":true}\n";
 
 // Of the whole environment: variables, values and the bytes between them.
 inline constexpr std::size_t kMaxEnvironmentBytes = std::size_t{128} << 10U;

@@ -1,5 +1,6 @@
 // Servers and keepers are killed with SIGKILL: once at every step that they name, and many times at
-// random while several of them work on the same instances. Afterwards a new server must find
+// random while several of them work on the same instances. Servers are stopped with SIGSTOP at every
+// step, too, and go on when another one has done their work. Afterwards a new server must find
 // nothing but whole instances, no user data may have run twice in one life of an instance, and a
 // Delete must leave nothing behind.
 #include <fcntl.h>
@@ -75,6 +76,15 @@ class Child final {
     return true;
   }
   [[nodiscard]] const std::string& said() const { return said_; }
+
+  // False when it has ended instead.
+  bool WaitUntilItStandsStill() {
+    int status = 0;
+    while (::waitpid(pid_, &status, WUNTRACED) < 0) CHECK(errno == EINTR, "errno {}", errno);
+    if (!WIFSTOPPED(status)) pid_ = -1;
+    return WIFSTOPPED(status);
+  }
+  void GoOn() const { ::kill(pid_, SIGCONT); }
 
   void Kill() {
     if (pid_ < 0) return;
@@ -199,6 +209,55 @@ TEST_F(LocalKillTest, AServerThatDiesAtAnyStepOfDeleteLeavesItToTheNext) {
     if (!seen) {
       EXPECT_EQ(seen.error().error.code, Code::kNotFound) << step;
     }
+    DeleteWhole(id, step);
+    EXPECT_EQ(world_.Starts(id), 1U) << step;
+  }
+}
+
+TEST_F(LocalKillTest, AServerThatStandsStillInACreateKeepsNobodyFromRemovingTheInstance) {
+  for (const std::string step : {"create-folder", "create-locked", "create-meta", "create-filled",
+                                 "create-placed", "create-synced", "create-started"}) {
+    const InstanceId id = NewId();
+    Child still({root(), starts(), "stop", step, "create", id.text()});
+    ASSERT_TRUE(still.WaitUntilItStandsStill()) << step;
+    Open();
+    const auto created = Create(id);
+    ASSERT_TRUE(created) << step << ": " << created.error().error.ToString();
+    const bool started_by_nobody = step == "create-placed" || step == "create-synced";
+    if (!started_by_nobody) {
+      EXPECT_TRUE(BecomesStarted(id, 1)) << step;
+    }
+    const auto deleted = Delete(id);
+    ASSERT_TRUE(deleted) << step << ": " << deleted.error().error.ToString();
+    EXPECT_EQ(Get(id).error().error.code, Code::kNotFound) << step;
+
+    still.GoOn();
+    while (still.said().find('\n') == std::string::npos) ASSERT_TRUE(still.Read()) << step;
+    // What was in its place has ended for good; what was not may still come, late.
+    const auto late = Get(id);
+    EXPECT_EQ(late.has_value(), !started_by_nobody && step != "create-started")
+        << step << ": " << still.said();
+    DeleteWhole(id, step);
+    EXPECT_EQ(world_.Starts(id) == 0, started_by_nobody) << step;
+  }
+  EXPECT_FALSE(fs::exists(starts() + "/overlaps")) << "two trees of one instance ran side by side";
+}
+
+TEST_F(LocalKillTest, AServerThatStandsStillInADeleteKeepsNobodyFromRemovingTheInstance) {
+  for (const std::string step : {"remove-found", "remove-signalled", "remove-locked",
+                                 "remove-renamed", "remove-synced", "remove-removed"}) {
+    const InstanceId id = NewId();
+    Open();
+    ASSERT_TRUE(Create(id));
+    ASSERT_TRUE(BecomesStarted(id, 1));
+    Child still({root(), starts(), "stop", step, "delete", id.text()});
+    ASSERT_TRUE(still.WaitUntilItStandsStill()) << step;
+    const auto deleted = Delete(id);
+    ASSERT_TRUE(deleted) << step << ": " << deleted.error().error.ToString();
+    EXPECT_EQ(Get(id).error().error.code, Code::kNotFound) << step;
+    still.GoOn();
+    while (still.said().find('\n') == std::string::npos) ASSERT_TRUE(still.Read()) << step;
+    EXPECT_EQ(still.said(), "ok\n") << step;
     DeleteWhole(id, step);
     EXPECT_EQ(world_.Starts(id), 1U) << step;
   }

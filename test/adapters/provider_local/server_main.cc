@@ -1,11 +1,13 @@
 // A server that is nothing but its provider, for the tests that kill it. Arguments:
 //   ROOT STARTS at STEP create|delete ID    does that one thing, and dies at the step
+//   ROOT STARTS stop STEP create|delete ID  the same, and stands still at the step (SIGSTOP)
 //   ROOT STARTS loop SEED ID...             creates and deletes at random for ever, a line for each
 //                                           answer on standard output
 // Every ID has the same request in every process.
 #include <signal.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <optional>
 #include <string>
@@ -26,11 +28,17 @@ namespace {
 
 class Server final {
  public:
-  Server(std::string root, std::string starts, std::string fatal)
-      : starts_(std::move(starts)), fatal_(std::move(fatal)) {
+  // A signal that the server sends itself when it first comes to a step.
+  struct Fate {
+    std::string step;
+    int signal = SIGKILL;
+  };
+  Server(std::string root, std::string starts, Fate fate)
+      : starts_(std::move(starts)), fate_(std::move(fate)) {
     LocalProvider::Options options = KillOptions(std::move(root));
     options.step = [this](std::string_view step) {
-      if (step == fatal_) (void)::kill(::getpid(), SIGKILL);
+      // To this thread, which does not go on before the signal has struck.
+      if (step == fate_.step && !met_.test_and_set()) (void)::raise(fate_.signal);
     };
     auto provider = LocalProvider::Open(loop_, std::move(options));
     CHECK(provider.has_value(), "{}", provider.error().ToString());
@@ -62,7 +70,8 @@ class Server final {
   }
 
   std::string starts_;
-  std::string fatal_;
+  Fate fate_;
+  std::atomic_flag met_;
   RealLoop loop_;
   std::unique_ptr<LocalProvider> provider_;
 };
@@ -89,8 +98,10 @@ void Say(const std::string& line) {
 int main(int count, char** arguments) {
   const std::vector<std::string> words(arguments + 1, arguments + count);
   if (words.size() < 5) return 2;
-  if (words[2] == "at") {
-    nstance::test::Server server(words[0], words[1], words[3]);
+  if (words[2] == "at" || words[2] == "stop") {
+    nstance::test::Server server(
+        words[0], words[1],
+        {.step = words[3], .signal = words[2] == "stop" ? SIGSTOP : SIGKILL});
     const auto id = nstance::ParsePuidv7(words[5]);
     CHECK(id.has_value(), "{}", words[5]);
     nstance::test::Say((words[4] == "create" ? server.Create(*id) : server.Delete(*id)) + "\n");
@@ -98,6 +109,6 @@ int main(int count, char** arguments) {
   }
   std::vector<nstance::InstanceId> ids;
   for (std::size_t i = 4; i < words.size(); ++i) ids.push_back(*nstance::ParsePuidv7(words[i]));
-  nstance::test::Server server(words[0], words[1], "");
+  nstance::test::Server server(words[0], words[1], {});
   nstance::test::RunForEver(server, std::strtoull(words[3].c_str(), nullptr, 10), ids);
 }
