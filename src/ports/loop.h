@@ -6,7 +6,9 @@
 //   - every posted task runs once; a timer at most once, not early, and not at all once its Pending
 //     is gone, even if it is due already
 //   - timers of different times run in that order, as long as the earlier one is due first
-//   - Now() never goes back and stands still while a task runs
+//   - Now() stands still while a task runs. It never goes back, except in a process that was
+//     restored from a saved state: then who watches the clock is told before anything else runs, and
+//     timers keep what was left of their length, so that they run at an earlier Now() than was said
 // Tasks that are ready at the same moment run in any order, also those of one poster: whoever needs
 // an order keeps a queue of its own and posts "look at the queue".
 // Post() may be called from any thread; everything else only on the loop's own.
@@ -37,6 +39,10 @@ class Loop {
 
   // Runs `task` when Now() has reached `at` (at once if it has), unless the Pending goes first.
   virtual Pending CallAt(Instant at, Task task) = 0;
+
+  // Runs `told` whenever the loop finds that Now() has gone back (faults.md RU9): when it next has
+  // something to run, or when its next timer would have been due.
+  virtual Pending WatchClock(Task told) = 0;
 
   Pending CallAfter(Duration delay, Task task) { return CallAt(Now() + delay, std::move(task)); }
 };

@@ -11,6 +11,7 @@ namespace nstance {
 namespace {
 
 constexpr Duration kCaWarning = Duration::Days(90);
+constexpr Duration kRetry = Duration::Minutes(1);
 
 }  // namespace
 
@@ -38,9 +39,9 @@ ServerCertificates::ServerCertificates(Deps deps, Options options, Changed chang
 Status ServerCertificates::Start(ClusterIdentityRef identity) {
   CHECK(identity != nullptr, "no identity");
   identity_ = std::move(identity);
-  RETURN_IF_ERROR(Make());
-  Check();
-  return {};
+  const Status made = Make();
+  if (material_ != nullptr) Plan(made.has_value());
+  return made;
 }
 
 std::optional<Timestamp> ServerCertificates::not_after() const {
@@ -68,6 +69,7 @@ Status ServerCertificates::Make() {
   material_ = std::make_shared<const RpcTlsMaterial>(RpcTlsMaterial{
       .chain = {std::move(certificate)}, .key = std::move(key), .roots = identity_->roots});
   renew_at_ = deps_.loop.Now() + (life / 2);
+  made_for_ = identity_;
   made_at_wall_ = now;
   renew_at_wall_ = now + (life / 2);
   changed_(material_);
@@ -75,17 +77,21 @@ Status ServerCertificates::Make() {
 }
 
 void ServerCertificates::Check() {
-  WarnOfCaEnd();
-  const Instant now = deps_.loop.Now();
   const Timestamp wall = deps_.loop.WallNow();
-  if (now >= renew_at_ || wall >= renew_at_wall_ || wall < made_at_wall_) {
-    if (Status made = Make(); !made) {
-      deps_.log.Error("server certificate not renewed; the old one stays",
-                      {{"error", made.error()}});
-    }
+  const bool due = deps_.loop.Now() >= renew_at_ || wall >= renew_at_wall_ ||
+                   wall < made_at_wall_ || made_for_ != identity_;
+  const Status made = due ? Make() : Status();
+  if (!made) {
+    deps_.log.Error("server certificate not renewed; the old one stays", {{"error", made.error()}});
   }
-  const Duration rest = std::max(renew_at_ - now, Duration::Minutes(1));
-  timer_ = deps_.loop.CallAfter(std::min(options_.check_interval, rest), [this] { Check(); });
+  Plan(made.has_value());
+}
+
+void ServerCertificates::Plan(bool made) {
+  WarnOfCaEnd();
+  const Duration rest = std::max(renew_at_ - deps_.loop.Now(), kRetry);
+  timer_ = deps_.loop.CallAfter(made ? std::min(options_.check_interval, rest) : kRetry,
+                                [this] { Check(); });
 }
 
 void ServerCertificates::WarnOfCaEnd() {

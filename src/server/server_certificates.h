@@ -59,7 +59,8 @@ class ServerCertificates final {
   ServerCertificates& operator=(const ServerCertificates&) = delete;
 
   // Makes the first certificate; `changed` is called from inside. An error is final: the CA cannot
-  // sign, or a host is malformed. May be called again with an identity that has other roots.
+  // sign, or a host is malformed. May be called again with an identity that has other roots: then
+  // an error leaves the old one in place, and it is tried again.
   [[nodiscard]] Status Start(ClusterIdentityRef identity);
 
   // The wall clock was moved.
@@ -74,6 +75,7 @@ class ServerCertificates final {
  private:
   [[nodiscard]] Status Make();
   void Check();
+  void Plan(bool made);
   void WarnOfCaEnd();
 
   Deps deps_;
@@ -81,6 +83,7 @@ class ServerCertificates final {
   Changed changed_;
   ClusterIdentityRef identity_;
   RpcTls material_;
+  ClusterIdentityRef made_for_;
   Instant renew_at_;
   Timestamp made_at_wall_;
   Timestamp renew_at_wall_;

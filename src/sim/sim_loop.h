@@ -11,6 +11,8 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <memory>
 #include <utility>
 
 #include "base/check.h"
@@ -41,6 +43,12 @@ class SimLoop final : public Loop {
     const std::uint64_t number = scheduler_.Add(
         {.owner = &owner_, .at = ToWorld(at), .task = std::move(task), .own_at = at});
     return Pending([scheduler = &scheduler_, number] { scheduler->Cancel(number); });
+  }
+
+  Pending WatchClock(Task told) override {
+    const std::uint64_t number = ++clock_watches_made_;
+    clock_watches_->emplace(number, std::make_shared<Task>(std::move(told)));
+    return Pending([watches = clock_watches_, number] { watches->extract(number); });
   }
 
   // The wall clock is set forward, or back with a negative length.
@@ -76,8 +84,15 @@ class SimLoop final : public Loop {
 
   // The monotonic clock of a saved state goes on from `at`, and the wall clock with it.
   void SetClock(Instant at) {
+    const Instant seen = own_anchor_ + Scale(std::max(owner_.ran_at, world_anchor_) - world_anchor_,
+                                             rate_, kTrueRate);
     Anchor(at);
-    MoveTimers();
+    if (at >= seen) return MoveTimers();  // The process cannot know.
+    owner_.first = [this] { TellOfClock(); };
+    scheduler_.MoveTimers(owner_, [&](Instant& own) {
+      if (own != Instant::Never()) own = own - (seen - at);
+      return ToWorld(own);
+    });
   }
 
  private:
@@ -102,8 +117,21 @@ class SimLoop final : public Loop {
     scheduler_.MoveTimers(owner_, [this](Instant at) { return ToWorld(at); });
   }
 
+  void TellOfClock() {
+    const std::shared_ptr<ClockWatches> watches = clock_watches_;
+    // Who is told may end its own or another watch, or the whole process.
+    const std::map<std::uint64_t, std::weak_ptr<Task>> all(watches->begin(), watches->end());
+    for (const auto& [number, watch] : all) {
+      if (const std::shared_ptr<Task> told = watch.lock()) (*told)();
+    }
+  }
+
+  using ClockWatches = std::map<std::uint64_t, std::shared_ptr<Task>>;
+
   SimScheduler& scheduler_;
   SimScheduler::Owner owner_;
+  std::shared_ptr<ClockWatches> clock_watches_ = std::make_shared<ClockWatches>();
+  std::uint64_t clock_watches_made_ = 0;
   Timestamp wall_start_;
   std::int64_t rate_ = kTrueRate;
   std::uint64_t pauses_ = 0;

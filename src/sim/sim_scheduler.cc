@@ -72,7 +72,8 @@ void SimScheduler::Release(const Owner& owner) {
   }
 }
 
-void SimScheduler::MoveTimers(const Owner& owner, const std::function<Instant(Instant)>& to_world) {
+void SimScheduler::MoveTimers(const Owner& owner,
+                              const std::function<Instant(Instant&)>& to_world) {
   for (const Handle handle : Of(owner)) {
     Entry& entry = *Find(handle);
     if (entry.own_at) Wait(entry, to_world(*entry.own_at));
@@ -142,12 +143,21 @@ void SimScheduler::RunReady() {
     entry->state = State::kHeld;
     return;
   }
-  trace_hash_ = Mix(Mix(trace_hash_, static_cast<std::uint64_t>(now_.since_zero().nanoseconds())),
-                    handle >> kPlaceBits);
+  if (entry->owner->first) {
+    ready_.push_back(handle);
+    return Run(*entry->owner, 0, std::exchange(entry->owner->first, nullptr));
+  }
+  Owner& owner = *entry->owner;
+  Run(owner, handle >> kPlaceBits, TakeOut(*entry));
+}
+
+void SimScheduler::Run(Owner& owner, std::uint64_t number, Task task) {
+  trace_hash_ =
+      Mix(Mix(trace_hash_, static_cast<std::uint64_t>(now_.since_zero().nanoseconds())), number);
   ++steps_;
-  running_ = entry->owner;
+  owner.ran_at = now_;
+  running_ = &owner;
   last_ = running_;
-  Task task = TakeOut(*entry);
   task();
   running_ = nullptr;
 }

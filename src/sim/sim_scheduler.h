@@ -48,6 +48,8 @@ class SimScheduler final {
   // Whom tasks belong to: one per loop.
   struct Owner {
     bool paused = false;
+    Instant ran_at = {};   // World time of its last task.
+    Task first = nullptr;  // Runs before any other of its tasks.
   };
 
   // What waits is in a place of its own; places are used again. A handle is the number of the task,
@@ -62,7 +64,7 @@ class SimScheduler final {
     kHeld,     // Due, but its owner is paused.
   };
   struct Entry {
-    const Owner* owner;
+    Owner* owner;
     Instant at;  // World time.
     Task task;
     std::optional<Instant> own_at = std::nullopt;  // Timers: the same in the owner's time.
@@ -80,8 +82,8 @@ class SimScheduler final {
   void Forget(const Owner& owner);
   // Makes ready what came due while the owner was paused.
   void Release(const Owner& owner);
-  // The owner's clock has changed: `to_world` tells what its times now mean.
-  void MoveTimers(const Owner& owner, const std::function<Instant(Instant)>& to_world);
+  // The owner's clock has changed: `to_world` tells what its times now mean, and may change them.
+  void MoveTimers(const Owner& owner, const std::function<Instant(Instant&)>& to_world);
 
   // Timers and tasks of the owner that wait.
   [[nodiscard]] std::size_t Waiting(const Owner& owner) const { return Of(owner).size(); }
@@ -104,6 +106,7 @@ class SimScheduler final {
   void DropStale();
   void CollectReady();
   void RunReady();
+  void Run(Owner& owner, std::uint64_t number, Task task);
 
   Prng prng_;
   Instant now_;

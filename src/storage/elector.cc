@@ -34,6 +34,12 @@ LeaseMachine::Input Elector::Input() {
           .boot_id = deps_.boot_id()};
 }
 
+// Its timers are late on a clock that went back.
+void Elector::Start() {
+  clock_ = deps_.loop.WatchClock([this] { Look(); });
+  Do(machine_.Start(Input()));
+}
+
 void Elector::Stop(Instant release_by, std::move_only_function<void()> stopped) {
   stops_ = true;
   alarm_ = Pending();
@@ -51,7 +57,7 @@ void Elector::StepDown() {
 bool Elector::MayStart(Duration bound) {
   const Instant now = deps_.loop.Now();
   const bool other_boot = machine_.IsOtherBoot(deps_.boot_id());
-  // The clock went back: timers may be far away, so look at it in a turn of its own.
+  // Timers may be far away, so it is looked at in a turn of its own.
   if (now < machine_.last_now() || other_boot) {
     look_ = deps_.loop.CallAt(now, [this] { Look(); });
   }
@@ -114,6 +120,7 @@ void Elector::Tell(const LeaseStep& step) {
                  [this](LeaseStep::Stopped) {
                    call_ = Pending();
                    look_ = Pending();
+                   clock_ = Pending();
                    timer_ = deps_.loop.CallAt(deps_.loop.Now(), std::move(stopped_));
                  },
              },

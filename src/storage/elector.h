@@ -60,7 +60,7 @@ class Elector final {
   Elector& operator=(const Elector&) = delete;
   ~Elector() = default;
 
-  void Start() { Do(machine_.Start(Input())); }
+  void Start();
   // Releases what may be ours, at most until `release_by`; then `stopped`, once, never from inside
   // this call. Nothing else is told afterwards.
   void Stop(Instant release_by, std::move_only_function<void()> stopped);
@@ -93,6 +93,7 @@ class Elector final {
   Pending call_;
   Pending timer_;
   Pending look_;
+  Pending clock_;
   Pending alarm_;
 };
 

@@ -1,9 +1,18 @@
 // The guarantees of ports/loop.h, held against the real and the simulated loop with the same tests.
 // Each test sets the loop up, lets it run until a condition holds, and looks at what was recorded.
 #include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <ctime>
 #include <functional>
 #include <memory>
+#include <mutex>
+#include <stop_token>
 #include <string>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -27,6 +36,11 @@ class LoopUnderTest {
   virtual Loop& loop() = 0;
   // Runs tasks until `done` holds after one of them; false after kLimit.
   virtual bool RunUntil(std::function<bool()> done) = 0;
+  // As in a process that was restored from a saved state.
+  virtual void SetClockBack(Duration by) = 0;
+  // The same while the loop has nothing to run; until a task calls WakeUp(), or false after kLimit.
+  virtual bool SleepWhileTheClockGoesBack(Duration by) = 0;
+  virtual void WakeUp() = 0;
 };
 
 class RealLoopUnderTest final : public LoopUnderTest {
@@ -47,9 +61,38 @@ class RealLoopUnderTest final : public LoopUnderTest {
     loop_.Run();
     return held;
   }
+  void SetClockBack(Duration by) override { behind_ += by.nanoseconds(); }
+  bool SleepWhileTheClockGoesBack(Duration by) override {
+    // Most likely the loop sleeps by then; what is promised holds in any case.
+    const std::jthread other([this, by](const std::stop_token& stop) {
+      std::mutex mutex;
+      std::condition_variable_any ended;
+      std::unique_lock lock(mutex);
+      ended.wait_for(lock, stop, std::chrono::milliseconds(20), [] { return false; });
+      SetClockBack(by);
+      ended.wait_for(lock, stop, std::chrono::seconds(20), [] { return false; });
+      loop_.Stop();
+    });
+    loop_.Run();
+    return std::exchange(awake_, false);
+  }
+  void WakeUp() override {
+    awake_ = true;
+    loop_.Stop();
+  }
 
  private:
-  RealLoop loop_;
+  static Instant Clock() {
+    timespec now{};
+    EXPECT_EQ(::clock_gettime(CLOCK_BOOTTIME, &now), 0);
+    // Far from zero, so that it can go back.
+    return Instant::FromClock(Duration::Seconds(now.tv_sec) + Duration::Days(100) +
+                              Duration::Nanoseconds(now.tv_nsec - behind_.load()));
+  }
+
+  inline static std::atomic<std::int64_t> behind_ = 0;
+  RealLoop loop_{&Clock};
+  bool awake_ = false;
 };
 
 class SimLoopUnderTest final : public LoopUnderTest {
@@ -58,10 +101,18 @@ class SimLoopUnderTest final : public LoopUnderTest {
   bool RunUntil(std::function<bool()> done) override {
     return scheduler_.RunUntilTrue(done, kLimit);
   }
+  void SetClockBack(Duration by) override { loop_.SetClock(loop_.Now() - by); }
+  bool SleepWhileTheClockGoesBack(Duration by) override {
+    scheduler_.RunFor(Duration::Milliseconds(20));
+    SetClockBack(by);
+    return scheduler_.RunUntilTrue([this] { return awake_; }, kLimit);
+  }
+  void WakeUp() override { awake_ = true; }
 
  private:
   sim::SimScheduler scheduler_{7};
   sim::SimLoop loop_{scheduler_, Timestamp::FromUnix(1'767'225'600)};
+  bool awake_ = false;
 };
 
 struct LoopKind {
@@ -73,6 +124,7 @@ class LoopContractTest : public testing::TestWithParam<LoopKind> {
  protected:
   Loop& loop() { return world_->loop(); }
   bool RunUntil(std::function<bool()> done) { return world_->RunUntil(std::move(done)); }
+  LoopUnderTest& world() { return *world_; }
 
  private:
   std::unique_ptr<LoopUnderTest> world_ = GetParam().make();
@@ -213,6 +265,67 @@ TEST_P(LoopContractTest, TimeStandsStillWithinATaskAndNeverGoesBack) {
   ASSERT_TRUE(RunUntil([&] { return runs == 20; }));
   EXPECT_FALSE(moved);
   EXPECT_FALSE(back);
+}
+
+TEST_P(LoopContractTest, WhoWatchesTheClockIsToldFirstThatItWentBack) {
+  std::vector<std::string> order;
+  const Pending watch = loop().WatchClock([&] { order.emplace_back("told"); });
+  ASSERT_TRUE(RunUntil([] { return true; }));
+  world().SetClockBack(Duration::Hours(1));
+  for (int i = 0; i < 3; ++i) loop().Post([&] { order.emplace_back("task"); });
+  EXPECT_TRUE(RunUntil([&] { return order.size() == 4; }));
+  EXPECT_EQ(order, (std::vector<std::string>{"told", "task", "task", "task"}));
+}
+
+TEST_P(LoopContractTest, TimersKeepTheirLengthWhenTheClockGoesBack) {
+  std::vector<std::string> order;
+  const Pending watch = loop().WatchClock([&] { order.emplace_back("told"); });
+  ASSERT_TRUE(RunUntil([] { return true; }));
+  const Pending later = loop().CallAfter(Duration::Milliseconds(60), [&] {
+    order.emplace_back("second");
+    world().WakeUp();
+  });
+  const Pending timer =
+      loop().CallAfter(Duration::Milliseconds(50), [&] { order.emplace_back("first"); });
+  // Nothing else wakes it.
+  EXPECT_TRUE(world().SleepWhileTheClockGoesBack(Duration::Hours(1)));
+  EXPECT_EQ(order, (std::vector<std::string>{"told", "first", "second"}));
+}
+
+TEST_P(LoopContractTest, TimersThatWereSetBeforeTheClockWentBackCanBeCancelled) {
+  bool told = false;
+  Pending cancelled = loop().CallAfter(Duration::Milliseconds(20), [&] { ADD_FAILURE(); });
+  const Pending watch = loop().WatchClock([&] {
+    told = true;
+    cancelled = Pending();
+  });
+  ASSERT_TRUE(RunUntil([] { return true; }));
+  world().SetClockBack(Duration::Hours(1));
+  bool ran = false;
+  const Pending after = loop().CallAfter(Duration::Milliseconds(40), [&] { ran = true; });
+  EXPECT_TRUE(RunUntil([&] { return ran; }));
+  EXPECT_TRUE(told);
+}
+
+TEST_P(LoopContractTest, AWatchOfTheClockThatIsGoneIsNotToldAndMayEndOthers) {
+  int told = 0;
+  Pending first;
+  Pending second;
+  Pending gone = loop().WatchClock([&] { ADD_FAILURE() << "its Pending is gone"; });
+  const auto end_both = [&] {
+    ++told;
+    first = Pending();
+    second = Pending();
+  };
+  first = loop().WatchClock(end_both);
+  second = loop().WatchClock(end_both);
+  gone = Pending();
+  ASSERT_TRUE(RunUntil([] { return true; }));
+  world().SetClockBack(Duration::Hours(1));
+  bool ran = false;
+  loop().Post([&] { ran = true; });
+  EXPECT_TRUE(RunUntil([&] { return ran; }));
+  EXPECT_EQ(told, 1);
 }
 
 TEST_P(LoopContractTest, ATimerInThePastRunsSoon) {

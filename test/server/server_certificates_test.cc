@@ -101,6 +101,31 @@ TEST_F(ServerCertificatesTest, ACaThatHasEndedIsAnErrorAtStartAndKeepsTheOldOneL
   EXPECT_TRUE(shown.empty());
 }
 
+TEST_F(ServerCertificatesTest, OtherRootsThatComeWhileNothingCanBeSignedAreShownLater) {
+  ASSERT_TRUE(certificates.Start(Identity()));
+  // By this clock the CA has ended.
+  process.loop.JumpWall(Duration::Days(20'000));
+  auto more = std::make_shared<ClusterIdentity>(*Identity());
+  more->roots.push_back(more->roots.front());
+  EXPECT_FALSE(certificates.Start(more));
+  EXPECT_EQ(shown.size(), 1U);
+  process.loop.JumpWall(Duration() - Duration::Days(20'000));
+  world.scheduler.RunFor(Duration::Minutes(1));
+  ASSERT_EQ(shown.size(), 2U);
+  EXPECT_EQ(shown.back()->roots.size(), 2U);
+}
+
+TEST_F(ServerCertificatesTest, AClockThatIsSetRightAfterOtherRootsCameLeadsToANewOne) {
+  process.loop.JumpWall(Duration::Days(1));
+  ASSERT_TRUE(certificates.Start(Identity()));
+  process.loop.JumpWall(Duration::Days(20'000));
+  EXPECT_FALSE(certificates.Start(Identity()));
+  process.loop.JumpWall(Duration() - Duration::Days(20'001));
+  certificates.OnClockMoved();
+  ASSERT_EQ(shown.size(), 2U);
+  EXPECT_LE(Leaf().not_before, process.loop.WallNow());
+}
+
 TEST(CertificateHostsTest, AreThoseOfTheGrpcAddresses) {
   config::Addresses bind;
   bind.agent_addr.host = "10.1.1.1";

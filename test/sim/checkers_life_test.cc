@@ -1,8 +1,11 @@
 // The checkers of an instance's later life and of idle costs: one course of events that is as it
 // should be, and at least one that is not.
+#include <array>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "crypto/certificate_authority.h"
 #include "test/sim/checkers_fixture.h"
 
 namespace nstance::sim {
@@ -667,6 +670,27 @@ TEST_F(IdleTest, I12_WritesThatAreRefusedCount) {
   }
   AtQuiet();
   EXPECT_THAT(world.violations, ElementsAre(HasSubstr("other writes by 2 servers")));
+}
+
+TEST_F(IdleTest, I12_WhoIsGivenItsCertificateAgainIsWork) {
+  const ObjectKey key = ObjectKey::Parse("operator/default.x.json").value();
+  world.real_bucket.SetByHand(key, "x");
+  const std::array<std::uint8_t, crypto::PrivateKey::kSeedSize> seed{};
+  const IssuedCertificate again = {
+      .process = "operator-default",
+      .certificate = crypto::IssueCa({}, crypto::PrivateKey::FromSeed(seed),
+                                     {.issued_at = WorldStart(), .life = Duration::Days(1)})
+                         .value()};
+  for (int i = 0; i < 4; ++i) {
+    world.Pass(Duration::Minutes(1));
+    calls.push_back(store.Put({.key = key, .bytes = "y", .condition = IfAbsent{}},
+                              [](const Result<ObjectVersion>&) {}));
+    world.Pass(Duration::Seconds(1));
+    world.Each([&](Checker& checker) { checker.OnCertificate(again); });
+  }
+  world.Pass(Duration::Minutes(2));
+  AtQuiet();
+  EXPECT_THAT(world.violations, IsEmpty());
 }
 
 TEST_F(IdleTest, I12_WorkIsNotIdleness) {

@@ -136,6 +136,7 @@ class WallClockLoop final : public Loop {
   Pending CallAt(Instant at, Task task) override {
     return loop_.CallAt(loop_.Now() + (at - Now()), std::move(task));
   }
+  Pending WatchClock(Task told) override { return loop_.WatchClock(std::move(told)); }
 
  private:
   Loop& loop_;

@@ -153,15 +153,34 @@ TEST(SimLoopTest, APausedProcessRunsNothingWhileItsClockRunsOn) {
                                          Duration::Seconds(30)}));
 }
 
-TEST(SimLoopTest, ARestoredClockGoesBackAndItsTimersWait) {
+TEST(SimLoopTest, ARestoredClockGoesBackAndTimersKeepTheirLength) {
   SimScheduler scheduler(10);
   SimLoop loop(scheduler, kStart);
   scheduler.RunFor(Duration::Hours(1));
+  loop.Post([] {});
+  scheduler.RunFor({});
   bool ran = false;
-  const Pending timer = loop.CallAfter(Duration::Seconds(1), [&] { ran = true; });
+  const Pending timer = loop.CallAfter(Duration::Seconds(10), [&] { ran = true; });
+  scheduler.RunFor(Duration::Seconds(4));
   loop.SetClock(loop.Now() - Duration::Minutes(10));
-  EXPECT_EQ(loop.Now().since_zero(), Duration::Minutes(50));
-  scheduler.RunFor(Duration::Minutes(10));
+  EXPECT_EQ(loop.Now().since_zero(), Duration::Minutes(50) + Duration::Seconds(4));
+  // What has passed since the process last ran is not known to it.
+  scheduler.RunFor(Duration::Seconds(9));
+  EXPECT_FALSE(ran);
+  scheduler.RunFor(Duration::Seconds(1));
+  EXPECT_TRUE(ran);
+}
+
+TEST(SimLoopTest, AClockThatGoesOnFromLaterThanTheProcessHasSeenMovesItsTimers) {
+  SimScheduler scheduler(10);
+  SimLoop loop(scheduler, kStart);
+  bool ran = false;
+  const Pending timer = loop.CallAfter(Duration::Seconds(10), [&] { ran = true; });
+  const Pending watch = loop.WatchClock([] { ADD_FAILURE() << "it cannot know"; });
+  const Instant saved = loop.Now() + Duration::Seconds(2);
+  scheduler.RunFor(Duration::Seconds(5));
+  loop.SetClock(saved);
+  scheduler.RunFor(Duration::Seconds(7));
   EXPECT_FALSE(ran);
   scheduler.RunFor(Duration::Seconds(1));
   EXPECT_TRUE(ran);

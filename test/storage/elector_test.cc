@@ -543,6 +543,27 @@ TEST_F(ElectorTest, RU9_AClockThatWentBackEndsLeadershipInATurnOfItsOwn) {
   EXPECT_NE(one.elector->machine().incarnation(), incarnation);
 }
 
+// By its own timers it would look forty seconds later, when the clock is where it was.
+TEST_F(ElectorTest, RU9_WhoHasNothingToDoNoticesThatItsClockWentBack) {
+  Candidate one(process, {.id = "one"});
+  Lead(one);
+  scheduler.RunFor(Duration::Minutes(1));
+  process.loop.SetClock(process.loop.Now() - Duration::Seconds(40));
+  scheduler.RunFor(kTimings.renew);
+  EXPECT_THAT(one.events, ElementsAre("acquired 1", "restored"));
+}
+
+TEST_F(ElectorTest, RU9_AFollowerWhoseClockWentBackWatchesTheLeaseOn) {
+  Candidate one(process, {.id = "one"});
+  Lead(one);
+  Candidate two(other, {.id = "two"});
+  two.elector->Start();
+  scheduler.RunFor(Duration::Minutes(1));
+  other.loop.SetClock(other.loop.Now() - Duration::Seconds(40));
+  one.elector.reset();
+  EXPECT_TRUE(Run([&] { return two.Leads(); }, kTimings.lease + kTimings.renew * 2));
+}
+
 TEST_F(ElectorTest, RU9_AnotherBootEndsLeadershipBeforeTheNextEffect) {
   Candidate one(process, {.id = "one"});
   Lead(one);

@@ -10,6 +10,7 @@
 #include <atomic>
 #include <cerrno>
 #include <ctime>
+#include <limits>
 #include <map>
 #include <mutex>
 #include <thread>
@@ -51,6 +52,9 @@ Readiness FromEpoll(std::uint32_t events) {
 struct RealLoop::State {
   using TimerKey = std::pair<Instant, std::uint64_t>;
 
+  explicit State(ReadClock read) : clock(read), seen(read()) {}
+
+  const ReadClock clock;
   int epoll = -1;
   int wake = -1;
   int timer = -1;
@@ -64,6 +68,10 @@ struct RealLoop::State {
   std::function<void(Duration)> observe_turn;
   bool in_task = false;
   Instant task_time;
+  Instant seen;  // What the clock has last shown.
+  // By how much it has gone back so far. Timers wait for Now() + gone_back, which never does.
+  Duration gone_back;
+  bool went_back = false;  // And nobody was told yet.
   // Of the turn. It takes turns with `posted`, so that steady traffic allocates nothing.
   std::vector<Task> batch;
   std::uint64_t next_id = kFirstWatchId;
@@ -71,9 +79,37 @@ struct RealLoop::State {
   Instant armed = Instant::Never();
   // The callback of a watch is taken out while it runs, so that it may destroy its own watch.
   std::unordered_map<std::uint64_t, DescriptorCallback> watches;
+  std::map<std::uint64_t, std::shared_ptr<Task>> clock_watches;
 
+  // What every look at the clock goes through.
+  Instant Read() {
+    const Instant now = clock();
+    const Instant before = std::exchange(seen, now);
+    if (now < before) {
+      gone_back = gone_back + (before - now);
+      went_back = true;
+      armed = Instant::Never();
+    }
+    return now;
+  }
+
+  // Before anything runs. Who is told that the clock went back may end timers and watches.
+  void LookAtClock() {
+    task_time = Read();
+    if (!std::exchange(went_back, false)) return;
+    std::vector<std::uint64_t> ids;
+    for (const auto& [id, told] : clock_watches) ids.push_back(id);
+    for (const std::uint64_t id : ids) {
+      const auto at = clock_watches.find(id);
+      if (at == clock_watches.end()) continue;
+      const std::shared_ptr<Task> told = at->second;
+      RunTask(*told);
+      task_time = Read();
+    }
+  }
+
+  // REQUIRES: LookAtClock() was called for it.
   void RunTask(Task& task) {
-    task_time = ReadBoottime();
     in_task = true;
     task();
     in_task = false;
@@ -87,19 +123,24 @@ struct RealLoop::State {
 
   // How long to wait for events, for epoll_wait: not at all when a timer is due already, else until
   // the timer descriptor tells. It is set only when it would tell too late: an expiry for a timer
-  // that is gone costs one empty turn, which is less than setting it with every timer.
+  // that is gone costs one empty turn, which is less than setting it with every timer. The length
+  // is for a clock that goes back: the descriptor would tell late.
   int ArmTimer() {
     if (timers.empty()) return -1;
-    const Instant first = timers.begin()->first.first;
-    if (first <= ReadBoottime()) return 0;
-    if (first >= armed || first == Instant::Never()) return -1;
+    if (timers.begin()->first.first == Instant::Never()) return -1;
+    const Instant now = Read();
+    const Instant first = timers.begin()->first.first - gone_back;
+    if (first <= now || went_back) return 0;
+    const int length = static_cast<int>(
+        std::min<std::int64_t>((first - now).milliseconds() + 2, std::numeric_limits<int>::max()));
+    if (first >= armed) return length;
     armed = first;
     itimerspec at{};
     const std::int64_t nanoseconds = first.since_zero().nanoseconds();
     at.it_value.tv_sec = nanoseconds / 1'000'000'000;
     at.it_value.tv_nsec = nanoseconds % 1'000'000'000;
     CHECK(timerfd_settime(timer, TFD_TIMER_ABSTIME, &at, nullptr) == 0, "errno {}", errno);
-    return -1;
+    return length;
   }
 
   void Control(int operation, int descriptor, std::uint64_t id, std::uint32_t mask) const {
@@ -122,6 +163,7 @@ struct RealLoop::State {
   }
 
   void RunDescriptor(std::uint64_t id, std::uint32_t events) {
+    LookAtClock();
     const auto at = watches.find(id);
     if (at == watches.end() || !at->second) return;
     DescriptorCallback callback = std::move(at->second);
@@ -134,13 +176,15 @@ struct RealLoop::State {
 
   void RunDueTimers() {
     // Timers that are set meanwhile wait for the next turn, so that the turn ends.
-    const Instant now = ReadBoottime();
+    LookAtClock();
+    const Instant now = task_time + gone_back;
     std::vector<TimerKey> due;
     for (const auto& [key, task] : timers) {
       if (key.first > now) break;
       due.push_back(key);
     }
     for (const TimerKey& key : due) {
+      LookAtClock();
       auto node = timers.extract(key);
       if (!node.empty()) RunTask(node.mapped());
     }
@@ -152,6 +196,7 @@ struct RealLoop::State {
       batch.swap(posted);
     }
     for (Task& task : batch) {
+      LookAtClock();
       RunTask(task);
       task = nullptr;  // What it holds is not kept until the batch ends.
     }
@@ -164,7 +209,8 @@ struct RealLoop::State {
     const int wait = HasPosted() ? 0 : timed;
     const int count = epoll_wait(epoll, ready.data(), kEventsPerTurn, wait);
     CHECK(count >= 0 || errno == EINTR, "errno {}", errno);
-    const Instant begun = observe_turn ? ReadBoottime() : Instant();
+    LookAtClock();
+    const Instant begun = task_time;
     for (int i = 0; i < count; ++i) {
       const epoll_event& event = ready.at(static_cast<std::size_t>(i));
       // The first two are edge-triggered: a wake-up and an expiry each count once, unread.
@@ -176,11 +222,13 @@ struct RealLoop::State {
     }
     RunDueTimers();
     RunPosted();
-    if (observe_turn) observe_turn(ReadBoottime() - begun);
+    if (observe_turn) observe_turn(std::max(clock() - begun, Duration()));
   }
 };
 
-RealLoop::RealLoop() : state_(std::make_unique<State>()) {
+RealLoop::RealLoop() : RealLoop(&ReadBoottime) {}
+
+RealLoop::RealLoop(ReadClock clock) : state_(std::make_unique<State>(clock)) {
   state_->epoll = epoll_create1(EPOLL_CLOEXEC);
   state_->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   state_->timer = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
@@ -195,13 +243,14 @@ RealLoop::~RealLoop() {
     const auto posted = std::exchange(state_->posted, {});
     const auto timers = std::exchange(state_->timers, {});
     const auto watches = std::exchange(state_->watches, {});
+    const auto clock_watches = std::exchange(state_->clock_watches, {});
   }
   close(state_->timer);
   close(state_->wake);
   close(state_->epoll);
 }
 
-Instant RealLoop::Now() const { return state_->in_task ? state_->task_time : ReadBoottime(); }
+Instant RealLoop::Now() const { return state_->in_task ? state_->task_time : state_->clock(); }
 
 Timestamp RealLoop::WallNow() const {
   timespec now{};
@@ -221,10 +270,18 @@ void RealLoop::Post(Task task) {
 
 Pending RealLoop::CallAt(Instant at, Task task) {
   state_->CheckThread();
-  const State::TimerKey key(at, state_->next_id++);
+  const State::TimerKey key(at == Instant::Never() ? at : at + state_->gone_back,
+                            state_->next_id++);
   state_->timers.emplace(key, std::move(task));
   // Taken out before it is destroyed: the task may own the Pending of another timer.
   return Pending([state = state_.get(), key] { state->timers.extract(key); });
+}
+
+Pending RealLoop::WatchClock(Task told) {
+  state_->CheckThread();
+  const std::uint64_t id = state_->next_id++;
+  state_->clock_watches.emplace(id, std::make_shared<Task>(std::move(told)));
+  return Pending([state = state_.get(), id] { state->clock_watches.extract(id); });
 }
 
 void RealLoop::Run() {

@@ -41,13 +41,18 @@ class DescriptorWatch;
 
 class RealLoop final : public Loop {
  public:
+  using ReadClock = Instant (*)();
+
   RealLoop();
+  // With another clock, for tests; timers wait by its lengths then.
+  explicit RealLoop(ReadClock clock);
   ~RealLoop() override;
 
   [[nodiscard]] Instant Now() const override;
   [[nodiscard]] Timestamp WallNow() const override;
   void Post(Task task) override;
   Pending CallAt(Instant at, Task task) override;
+  Pending WatchClock(Task told) override;
 
   // Runs turns until Stop(). May be called again afterwards.
   void Run();

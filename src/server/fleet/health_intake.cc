@@ -54,9 +54,6 @@ void Fleet::Engine::StreamEnded(const InstanceId& id) {
 
 // A steady report changes a few numbers of the table and nothing else: no plan, no write.
 void Fleet::Engine::Report(const InstanceId& id, const api::HealthReportRequest& report) {
-  // On a clock that went back all timers are late, and who has nothing to do asks for nothing: this
-  // is how it hears, before the clock is where it was, that its lease is no longer its own (RU9).
-  (void)MayStart(Duration());
   Entry* entry = Find(id);
   if (entry == nullptr) return;
   Instance& instance = entry->instance;

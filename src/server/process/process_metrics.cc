@@ -1,5 +1,6 @@
 // What ServerProcess shows on `/metrics`: counters of the whole process, and gauges that are read
 // when somebody asks, so that nothing stays on the page that is no more.
+#include <algorithm>
 #include <array>
 #include <string_view>
 #include <utility>
@@ -104,7 +105,9 @@ const Family& LoopLagSeconds() {
 }
 
 void ServerProcess::WatchLag(Instant due) {
-  deps_.metrics.Histogram(LoopLagSeconds(), {}).Observe(InSeconds(deps_.loop.Now() - due));
+  // A clock that has gone back makes it early.
+  const Duration lag = std::max(deps_.loop.Now() - due, Duration());
+  deps_.metrics.Histogram(LoopLagSeconds(), {}).Observe(InSeconds(lag));
   const Instant next = deps_.loop.Now() + kLagInterval;
   lag_ = deps_.loop.CallAt(next, [this, next] { WatchLag(next); });
   WatchWallClock();

@@ -363,8 +363,11 @@ void ServerProcess::StartKeys() {
           .roots_changed =
               [this](ClusterIdentityRef identity) {
                 identity_ = std::move(identity);
-                const Status made = MakeCertificates();
-                if (!made.has_value()) {
+                for (const auto& certificates :
+                     {certificates_.get(), election_certificates_.get()}) {
+                  if (certificates == nullptr) continue;
+                  const Status made = certificates->Start(identity_);
+                  if (made.has_value()) continue;
                   deps_.log.Error("the server's certificate", {{"error", made.error()}});
                 }
               },

@@ -5,7 +5,7 @@
 // not counted by process, so the budgets of all servers are added up: every leader renews its
 // lease and looks at the deny list and its configuration; every standby reads the lease too; the
 // holder of the cluster's lease renews it, the others read it. The first and last seconds of a span
-// belong to what was before and after it. A write that arrives late was sent before the calm, so a
+// belong to what was before and after it. A certificate that is issued ends it. A write that arrives late was sent before the calm, so a
 // span begins when the last of them has arrived, or has been refused, which is no change.
 //
 // A creation that the provider refused is not tried again at once either: the group waits 5 s at
@@ -54,6 +54,9 @@ class I12IdleCostsLittle final : public Checker {
     if (last.kind == TruthChange::Kind::kJournal && !refused_.empty()) OnJournal(change);
   }
   void OnServerEnd(const ServerStanding& /*server*/) override { begun_.reset(); }
+  // Somebody joins or renews. One who is given its certificate once more costs writes that change
+  // nothing.
+  void OnCertificate(const IssuedCertificate& /*issued*/) override { begun_.reset(); }
 
   void EverySecond() override {
     const bool late = world().bucket().late_writes() > 0;

@@ -209,8 +209,8 @@ void Director::RestoreServer(const std::string& name, Duration after, Prng& prng
   if (node == nullptr) return;
   const bool other_boot = prng.Chance(1, 2);
   const bool back = !other_boot || prng.Chance(1, 2);
-  // Before what the process has last seen of it, with reports of agents in between: a clock that
-  // goes on from later than that shows nothing.
+  // Before what the process has last seen of it: a clock that goes on from later than that shows
+  // nothing.
   const Duration least = Duration::Seconds(20);
   const Duration by =
       back ? least + prng.UpTo(prng.Chance(1, 2) ? Duration::Seconds(10) : Duration::Minutes(5))

@@ -19,6 +19,7 @@ class CollectingLoop final : public Loop {
   [[nodiscard]] Timestamp WallNow() const override { return {}; }
   void Post(Task task) override { posted.push_back(std::move(task)); }
   Pending CallAt(Instant, Task) override { return {}; }
+  Pending WatchClock(Task) override { return {}; }
 
   std::vector<Task> posted;
 };

@@ -243,6 +243,27 @@ TEST_F(LocalKillTest, AServerThatStandsStillInACreateKeepsNobodyFromRemovingTheI
   EXPECT_FALSE(fs::exists(starts() + "/overlaps")) << "two trees of one instance ran side by side";
 }
 
+TEST_F(LocalKillTest, AServerThatGoesOnInTheMiddleOfARemovalStartsNothing) {
+  for (const std::string step : {"remove-called-off", "remove-locked", "remove-renamed"}) {
+    const InstanceId id = NewId();
+    Child still({root(), starts(), "stop", "create-placed", "create", id.text()});
+    ASSERT_TRUE(still.WaitUntilItStandsStill()) << step;
+    LocalProvider::Options options = KillOptions(root());
+    options.step = [&](std::string_view at) {
+      if (at != step || !still.said().empty()) return;
+      still.GoOn();
+      while (still.said().find('\n') == std::string::npos && still.Read()) continue;
+    };
+    provider_ = world_.Open(std::move(options));
+    const auto deleted = Delete(id);
+    ASSERT_TRUE(deleted) << step << ": " << deleted.error().error.ToString();
+    EXPECT_NE(still.said().find("maybe done"), std::string::npos) << step << ": " << still.said();
+    EXPECT_EQ(world_.Starts(id), 0U) << step;
+    DeleteWhole(id, step);
+    provider_.reset();
+  }
+}
+
 TEST_F(LocalKillTest, AServerThatStandsStillInADeleteKeepsNobodyFromRemovingTheInstance) {
   for (const std::string step : {"remove-found", "remove-signalled", "remove-locked",
                                  "remove-renamed", "remove-synced", "remove-removed"}) {

@@ -100,8 +100,7 @@ int main(int count, char** arguments) {
   if (words.size() < 5) return 2;
   if (words[2] == "at" || words[2] == "stop") {
     nstance::test::Server server(
-        words[0], words[1],
-        {.step = words[3], .signal = words[2] == "stop" ? SIGSTOP : SIGKILL});
+        words[0], words[1], {.step = words[3], .signal = words[2] == "stop" ? SIGSTOP : SIGKILL});
     const auto id = nstance::ParsePuidv7(words[5]);
     CHECK(id.has_value(), "{}", words[5]);
     nstance::test::Say((words[4] == "create" ? server.Create(*id) : server.Delete(*id)) + "\n");
