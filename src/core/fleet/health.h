@@ -82,8 +82,8 @@ struct HealthJudgement {
 // The registered, undrained instances of a group, or of a tenant in the shard.
 struct SilenceFacts {
   int registered = 0;
-  // HealthJudgement::silent_since of each that is. Not those whose VM is dead or missing by the
-  // provider's word: they are judged by that. In any order.
+  // HealthJudgement::silent_since of each that is. Not those whose VM is dead by the provider's
+  // word, or missing by two (RU7): they are judged by that. In any order.
   std::vector<Instant> silent_since = {};
   // The latest report of any agent of the tenant in the shard that is not silent now.
   std::optional<Instant> last_report = std::nullopt;

@@ -23,9 +23,11 @@ Standing StandingOf(const InstanceView& instance) {
   return instance.care == Care::kManaged ? Standing::kMember : Standing::kApart;
 }
 
+// One "not found" does not explain a silence: whatever keeps agents from us may keep the provider's
+// answers from us, too.
 bool IsSilent(const PlanItem& item, const FleetTimes& times) {
   return item.health.silent_since && !item.view->looks.dead_since &&
-         JudgeAbsence(item.view->looks, times) == Absence::kPresent;
+         JudgeAbsence(item.view->looks, times) != Absence::kAbsent;
 }
 
 bool MayBeRevoked(const InstanceView& instance, const GroupView& view) {

@@ -280,10 +280,9 @@ fleet::TenantHealthView Fleet::Engine::TenantHealth(const TenantId& tenant) cons
       facts.last_report = std::max(facts.last_report, instance->health.reported_at);
       continue;
     }
-    const bool vm_in_doubt =
-        fleet::IsDead(instance->looks.status) ||
-        fleet::JudgeAbsence(instance->looks, times_) != fleet::Absence::kPresent;
-    if (!vm_in_doubt) facts.silent_since.push_back(*health.silent_since);
+    const bool vm_is_gone = fleet::IsDead(instance->looks.status) ||
+                            fleet::JudgeAbsence(instance->looks, times_) == fleet::Absence::kAbsent;
+    if (!vm_is_gone) facts.silent_since.push_back(*health.silent_since);
   }
   const std::optional<Instant> last_report = facts.last_report;
   return {.silence = fleet::JudgeSilence(std::move(facts), times_, deps_.loop.Now()),

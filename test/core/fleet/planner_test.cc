@@ -852,6 +852,22 @@ TEST(PlannerTest, ManySilentAgentsAtOnceAreNotReplaced) {
                           "drain 2 unhealthy", "drain 3 unhealthy"));
 }
 
+TEST(PlannerTest, SilentAgentsWhoseVmsOneLookHasMissedAreManyAllTheSame) {
+  GroupView view = GroupOf(5, {Stale(1), Stale(2), Stale(3), Healthy(4), Healthy(5)});
+  for (std::size_t i = 0; i < 3; ++i) {
+    view.instances[i].health.reported_at = At(kNow - 185);
+    view.instances[i].health.stream_ended_at = At(kNow - 184);
+  }
+  for (std::size_t i = 1; i < 3; ++i) {
+    view.instances[i].looks.missing_first = At(kNow - 3);
+    view.instances[i].looks.missing_last = At(kNow - 3);
+  }
+  EXPECT_THAT(Short(PlanNow(view)), testing::Each(testing::HasSubstr("look")));
+  // Two looks are the provider's word: then only one is silent, and that is not many.
+  for (std::size_t i = 1; i < 3; ++i) view.instances[i].looks.missing_first = At(kNow - 300);
+  EXPECT_THAT(Short(PlanNow(view)), testing::Contains("drain 1 unhealthy"));
+}
+
 TEST(PlannerTest, WhenNobodyReportsOneReplacementProbesTheSilence) {
   GroupView view = GroupOf(3, {Stale(1), Stale(2), Stale(3)});
   Plan plan = PlanNow(view);
