@@ -2,8 +2,8 @@
 """Tests of tools/sim.
 
 A fake simulator is a script that answers as nstance-sim does: it passes, violates an invariant,
-crashes or differs between runs, by its seed; with a planted bug by "bug:seed" first. It notes how it
-was called.
+crashes, differs between runs or refuses its flags, by its seed; with a planted bug by "bug:seed"
+first. It notes how it was called.
 """
 
 import json
@@ -37,6 +37,9 @@ for seed in range(first, first + count):
     if what == "crash":
         print("CHECK failed", file=sys.stderr)
         os.abort()
+    if what == "refused":
+        print("nstance-sim: no such event", file=sys.stderr)
+        sys.exit(2)
     if what:
         failures.append({"seed": seed, "invariant": what, "what": "two VMs  for\\none instance"})
 print(json.dumps({"runs": count, "tasks": 7 * count, "simulated_s": 1500 * count,
@@ -111,15 +114,55 @@ class Sim(unittest.TestCase):
         self.assertIn("      41  I-21 ", output)
         self.assertNotIn("replay of", output)
 
-    def test_the_table_of_old_failures_is_replayed_with_the_events_it_keeps(self):
+    def regress(self, plan, rows, heading="seed\tflags\twhat"):
         table = self.folder / "regress.tsv"
-        table.write_text("seed\tkeep\twhat\n12\tall\ta late VM\n13\t2,5\ttwo leaders\n")
-        status, output = self.sim({"13": "I-2"}, "--regress", table)
+        table.write_text("\n".join([heading, *rows]) + "\n")
+        return self.sim(plan, "--regress", table)
+
+    def test_the_table_of_old_failures_is_replayed_with_the_flags_of_each(self):
+        rows = ["12\t-\ta late VM",
+                "13\t--keep 2,5 --cut a=1,19=2s --schedule clog --cell C4.F8 --liveness\ttwo leaders"]
+        status, output = self.regress({"13": "I-2"}, rows)
         self.assertEqual(status, 1)
         self.assertIn("12  a late VM: holds", output)
         self.assertIn("13  two leaders: violates I-2", output)
         self.assertIn("1 of 2 seeds hold", output)
-        self.assertIn("--seed 13 --count 1 --json --keep 2,5", self.calls())
+        self.assertEqual(sorted(self.calls()),
+                         ["--seed 12 --count 1 --json",
+                          "--seed 13 --count 1 --json --keep 2,5 --cut a=1,19=2s --schedule clog "
+                          "--cell C4.F8 --liveness"])
+
+    def test_a_row_of_another_shape_is_refused_by_its_line(self):
+        for row, why in (("12\ta late VM", "a row is seed, flags and what it found"),
+                         ("12\t-\ta late VM\tmore", "a row is seed, flags and what it found"),
+                         ("12\t\ta late VM", "none of them empty"),
+                         ("", "a row is seed, flags and what it found"),
+                         ("x12\t-\ta late VM", '"x12" is no seed'),
+                         ("12\tall\ta late VM", '"all" is none of --keep'),
+                         ("12\t--trace\ta late VM", '"--trace" is none of --keep'),
+                         ("12\t--keep\ta late VM", "no value after --keep"),
+                         ("12\t--keep --liveness\ta late VM", "no value after --keep"),
+                         ("12\t--keep '1\ta late VM", "No closing quotation")):
+            with self.subTest(row=row):
+                status, output = self.regress({}, ["11\t-\tfine", row])
+                self.assertEqual(status, 1)
+                self.assertIn("regress.tsv:3: ", output)
+                self.assertIn(why, output)
+                self.assertNotIn("Traceback", output)
+                self.assertFalse((self.folder / "calls").exists())
+
+    def test_a_table_with_other_columns_is_refused(self):
+        status, output = self.regress({}, ["12\tall\ta late VM"], heading="seed\tkeep\twhat")
+        self.assertEqual(status, 1)
+        self.assertIn("regress.tsv:1: the columns are seed, flags, what", output)
+        self.assertNotIn("Traceback", output)
+
+    def test_flags_that_the_simulator_refuses_are_no_violation(self):
+        status, output = self.regress({"12": "refused"}, ["12\t--keep 999\ta late VM"])
+        self.assertEqual(status, 1)
+        self.assertIn("--seed 12 --count 1 --json --keep 999: nstance-sim: no such event", output)
+        self.assertNotIn("I-44", output)
+        self.assertNotIn("Traceback", output)
 
     def mutants(self, plan, *arguments):
         """The hunt for two bugs, of which the lines name I-3 and I-21 or I-22."""
