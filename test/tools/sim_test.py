@@ -32,6 +32,8 @@ if "--json" not in arguments:
     sys.exit(1)
 count = int(arguments[arguments.index("--count") + 1])
 failures = []
+if plan.get("together") and count > 1 and first == 0:
+    os.abort()
 for seed in range(first, first + count):
     what = plan.get(bug + str(seed), plan.get(str(seed)))
     if what == "crash":
@@ -64,12 +66,20 @@ class Sim(unittest.TestCase):
 
     def sim(self, plan, *arguments):
         """(exit status, output) of a run in which seeds do what `plan` says."""
+        done = self.run_sim(plan, *arguments)
+        return done.returncode, done.stdout + done.stderr
+
+    def sim_out(self, plan, *arguments):
+        """The same without what is told while it runs."""
+        done = self.run_sim(plan, *arguments)
+        return done.returncode, done.stdout
+
+    def run_sim(self, plan, *arguments):
         (self.folder / "plan.json").write_text(json.dumps(plan))
-        done = subprocess.run(
+        return subprocess.run(
             [sys.executable, SCRIPT, self.program, "--cells", self.folder / "cells.tsv", "--marks",
              self.folder / "reached.tsv", "--jobs", "1", *arguments],
             capture_output=True, text=True, check=False)
-        return done.returncode, done.stdout + done.stderr
 
     def calls(self):
         return (self.folder / "calls").read_text().splitlines()
@@ -77,7 +87,7 @@ class Sim(unittest.TestCase):
     def test_seeds_that_pass_end_with_what_was_never_hit(self):
         status, output = self.sim({}, "--seeds", "45", "--from", "90")
         self.assertEqual(status, 0, output)
-        self.assertIn("45 runs", output)
+        self.assertRegex(output, r"\b45 runs in \d+s, [\d.]+ seeds/s")
         self.assertIn("cells 1 of 2 hit", output)
         self.assertIn("cells never hit (1):\n  C1.F2", output)
         self.assertIn("marks never reached (1):\n  holds{brake}", output)
@@ -108,11 +118,31 @@ class Sim(unittest.TestCase):
         plan = {"3": "I-15", "7": "crash", "41": "I-21"}
         status, output = self.sim(plan, "--seeds", "60", "--keep-going", "--quiet")
         self.assertEqual(status, 1)
-        self.assertIn("59 runs", output)
+        self.assertIn("59 runs in ", output)
         self.assertIn("       3  I-15       two VMs for one instance\n", output)
         self.assertIn("       7  I-44       the process ended with", output)
         self.assertIn("      41  I-21 ", output)
         self.assertNotIn("replay of", output)
+
+    def test_the_table_of_failures_ends_with_the_command_for_the_first_one(self):
+        for plan, flags in (({"41": "I-15", "7": "I-21"}, "--seed 7"),
+                            ({"8": "I-45"}, "--seed 8 --twice"),
+                            ({"9": "crash"}, "--seed 9"),
+                            ({"together": "crash"}, "--seed 0 --count 20")):
+            with self.subTest(plan=plan):
+                _, output = self.sim_out(plan, "--seeds", "60", "--keep-going", "--quiet")
+                self.assertEqual(output.splitlines()[-1], f"{self.program} {flags}")
+
+    def test_the_progress_line_tells_about_how_long_it_will_take(self):
+        _, output = self.sim({}, "--seeds", "60")
+        first, last = [line for line in output.splitlines() if " runs in " in line]
+        self.assertRegex(first, r"^20 runs in \d+s, about \d+s left, ")
+        self.assertRegex(last, r"^60 runs in \d+s, [\d.]+ seeds/s")
+
+    def test_without_a_number_of_seeds_nobody_knows_how_long_it_will_take(self):
+        _, output = self.sim({}, "--minutes", "0.01")
+        self.assertIn(" runs in ", output)
+        self.assertNotIn("left", output)
 
     def regress(self, plan, rows, heading="seed\tflags\twhat"):
         table = self.folder / "regress.tsv"
