@@ -2,7 +2,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cstdint>
 #include <cstdio>
 #include <map>
@@ -17,6 +16,7 @@
 #include <fmt/ranges.h>
 
 #include "base/json.h"
+#include "base/number.h"
 #include "sim/world/cut.h"
 #include "sim/world/run.h"
 #include "sim/world/shrink.h"
@@ -69,14 +69,6 @@ struct Options {
   ScenarioOptions scenario = {};  // Its seed is not used.
   RunOptions run = {};
 };
-
-template <class Number>
-std::optional<Number> ParseNumber(std::string_view text) {
-  Number number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return number;
-}
 
 std::vector<std::string_view> Split(std::string_view text, char at) {
   std::vector<std::string_view> parts;

@@ -2,8 +2,8 @@
 """Tests of tools/sim.
 
 A fake simulator is a script that answers as nstance-sim does: it passes, violates an invariant,
-crashes or differs between runs, by its seed; with a planted bug by "bug:seed" first. It notes how it
-was called.
+crashes, differs between runs or refuses its flags, by its seed; with a planted bug by "bug:seed"
+first. It notes how it was called.
 """
 
 import json
@@ -32,11 +32,16 @@ if "--json" not in arguments:
     sys.exit(1)
 count = int(arguments[arguments.index("--count") + 1])
 failures = []
+if plan.get("together") and count > 1 and first == 0:
+    os.abort()
 for seed in range(first, first + count):
     what = plan.get(bug + str(seed), plan.get(str(seed)))
     if what == "crash":
         print("CHECK failed", file=sys.stderr)
         os.abort()
+    if what == "refused":
+        print("nstance-sim: no such event", file=sys.stderr)
+        sys.exit(2)
     if what:
         failures.append({"seed": seed, "invariant": what, "what": "two VMs  for\\none instance"})
 print(json.dumps({"runs": count, "tasks": 7 * count, "simulated_s": 1500 * count,
@@ -61,12 +66,20 @@ class Sim(unittest.TestCase):
 
     def sim(self, plan, *arguments):
         """(exit status, output) of a run in which seeds do what `plan` says."""
+        done = self.run_sim(plan, *arguments)
+        return done.returncode, done.stdout + done.stderr
+
+    def sim_out(self, plan, *arguments):
+        """The same without what is told while it runs."""
+        done = self.run_sim(plan, *arguments)
+        return done.returncode, done.stdout
+
+    def run_sim(self, plan, *arguments):
         (self.folder / "plan.json").write_text(json.dumps(plan))
-        done = subprocess.run(
+        return subprocess.run(
             [sys.executable, SCRIPT, self.program, "--cells", self.folder / "cells.tsv", "--marks",
              self.folder / "reached.tsv", "--jobs", "1", *arguments],
             capture_output=True, text=True, check=False)
-        return done.returncode, done.stdout + done.stderr
 
     def calls(self):
         return (self.folder / "calls").read_text().splitlines()
@@ -74,7 +87,7 @@ class Sim(unittest.TestCase):
     def test_seeds_that_pass_end_with_what_was_never_hit(self):
         status, output = self.sim({}, "--seeds", "45", "--from", "90")
         self.assertEqual(status, 0, output)
-        self.assertIn("45 runs", output)
+        self.assertRegex(output, r"\b45 runs in \d+s, [\d.]+ seeds/s")
         self.assertIn("cells 1 of 2 hit", output)
         self.assertIn("cells never hit (1):\n  C1.F2", output)
         self.assertIn("marks never reached (1):\n  holds{brake}", output)
@@ -105,21 +118,81 @@ class Sim(unittest.TestCase):
         plan = {"3": "I-15", "7": "crash", "41": "I-21"}
         status, output = self.sim(plan, "--seeds", "60", "--keep-going", "--quiet")
         self.assertEqual(status, 1)
-        self.assertIn("59 runs", output)
+        self.assertIn("59 runs in ", output)
         self.assertIn("       3  I-15       two VMs for one instance\n", output)
         self.assertIn("       7  I-44       the process ended with", output)
         self.assertIn("      41  I-21 ", output)
         self.assertNotIn("replay of", output)
 
-    def test_the_table_of_old_failures_is_replayed_with_the_events_it_keeps(self):
+    def test_the_table_of_failures_ends_with_the_command_for_the_first_one(self):
+        for plan, flags in (({"41": "I-15", "7": "I-21"}, "--seed 7"),
+                            ({"8": "I-45"}, "--seed 8 --twice"),
+                            ({"9": "crash"}, "--seed 9"),
+                            ({"together": "crash"}, "--seed 0 --count 20")):
+            with self.subTest(plan=plan):
+                _, output = self.sim_out(plan, "--seeds", "60", "--keep-going", "--quiet")
+                self.assertEqual(output.splitlines()[-1], f"{self.program} {flags}")
+
+    def test_the_progress_line_tells_about_how_long_it_will_take(self):
+        _, output = self.sim({}, "--seeds", "60")
+        first, last = [line for line in output.splitlines() if " runs in " in line]
+        self.assertRegex(first, r"^20 runs in \d+s, about \d+s left, ")
+        self.assertRegex(last, r"^60 runs in \d+s, [\d.]+ seeds/s")
+
+    def test_without_a_number_of_seeds_nobody_knows_how_long_it_will_take(self):
+        _, output = self.sim({}, "--minutes", "0.01")
+        self.assertIn(" runs in ", output)
+        self.assertNotIn("left", output)
+
+    def regress(self, plan, rows, heading="seed\tflags\twhat"):
         table = self.folder / "regress.tsv"
-        table.write_text("seed\tkeep\twhat\n12\tall\ta late VM\n13\t2,5\ttwo leaders\n")
-        status, output = self.sim({"13": "I-2"}, "--regress", table)
+        table.write_text("\n".join([heading, *rows]) + "\n")
+        return self.sim(plan, "--regress", table)
+
+    def test_the_table_of_old_failures_is_replayed_with_the_flags_of_each(self):
+        rows = ["12\t-\ta late VM",
+                "13\t--keep 2,5 --cut a=1,19=2s --schedule clog --cell C4.F8 --liveness\ttwo leaders"]
+        status, output = self.regress({"13": "I-2"}, rows)
         self.assertEqual(status, 1)
         self.assertIn("12  a late VM: holds", output)
         self.assertIn("13  two leaders: violates I-2", output)
         self.assertIn("1 of 2 seeds hold", output)
-        self.assertIn("--seed 13 --count 1 --json --keep 2,5", self.calls())
+        self.assertEqual(sorted(self.calls()),
+                         ["--seed 12 --count 1 --json",
+                          "--seed 13 --count 1 --json --keep 2,5 --cut a=1,19=2s --schedule clog "
+                          "--cell C4.F8 --liveness"])
+
+    def test_a_row_of_another_shape_is_refused_by_its_line(self):
+        for row, why in (("12\ta late VM", "a row is seed, flags and what it found"),
+                         ("12\t-\ta late VM\tmore", "a row is seed, flags and what it found"),
+                         ("12\t\ta late VM", "none of them empty"),
+                         ("", "a row is seed, flags and what it found"),
+                         ("x12\t-\ta late VM", '"x12" is no seed'),
+                         ("12\tall\ta late VM", '"all" is none of --keep'),
+                         ("12\t--trace\ta late VM", '"--trace" is none of --keep'),
+                         ("12\t--keep\ta late VM", "no value after --keep"),
+                         ("12\t--keep --liveness\ta late VM", "no value after --keep"),
+                         ("12\t--keep '1\ta late VM", "No closing quotation")):
+            with self.subTest(row=row):
+                status, output = self.regress({}, ["11\t-\tfine", row])
+                self.assertEqual(status, 1)
+                self.assertIn("regress.tsv:3: ", output)
+                self.assertIn(why, output)
+                self.assertNotIn("Traceback", output)
+                self.assertFalse((self.folder / "calls").exists())
+
+    def test_a_table_with_other_columns_is_refused(self):
+        status, output = self.regress({}, ["12\tall\ta late VM"], heading="seed\tkeep\twhat")
+        self.assertEqual(status, 1)
+        self.assertIn("regress.tsv:1: the columns are seed, flags, what", output)
+        self.assertNotIn("Traceback", output)
+
+    def test_flags_that_the_simulator_refuses_are_no_violation(self):
+        status, output = self.regress({"12": "refused"}, ["12\t--keep 999\ta late VM"])
+        self.assertEqual(status, 1)
+        self.assertIn("--seed 12 --count 1 --json --keep 999: nstance-sim: no such event", output)
+        self.assertNotIn("I-44", output)
+        self.assertNotIn("Traceback", output)
 
     def mutants(self, plan, *arguments):
         """The hunt for two bugs, of which the lines name I-3 and I-21 or I-22."""

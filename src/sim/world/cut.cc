@@ -1,11 +1,12 @@
 #include "sim/world/cut.h"
 
 #include <array>
-#include <charconv>
 #include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+
+#include "base/number.h"
 
 namespace nstance::sim {
 namespace {
@@ -39,14 +40,6 @@ constexpr std::array kTimes = {
     TimePart{"age", &Cut::eligible_age, true}, TimePart{"drain", &Cut::drain_timeout, true},
     TimePart{"life", &Cut::agent_life, false},
 };
-
-template <class Number>
-std::optional<Number> ParseNumber(std::string_view text) {
-  Number number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return number;
-}
 
 std::vector<std::string_view> Parts(std::string_view text) {
   std::vector<std::string_view> parts;

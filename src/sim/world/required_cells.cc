@@ -105,4 +105,11 @@ const std::vector<std::pair<Step, Fault>>& RequiredCells() {
   return kCells;
 }
 
+const std::vector<std::pair<Step, Fault>>& CellsOfEvents() {
+  // Looks while ids are used again.
+  static const std::vector<std::pair<Step, Fault>> kCells = {
+      {Step::kH6, Fault::kF10}, {Step::kH7, Fault::kF10}, {Step::kX4, Fault::kF10}};
+  return kCells;
+}
+
 }  // namespace nstance::sim

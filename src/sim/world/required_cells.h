@@ -1,5 +1,5 @@
 // The cells that runs have to hit: step and fault, as test/sim/cells.tsv marks them `required`
-// (cells_test holds the two against each other).
+// (cells_test holds the lists against the file).
 #pragma once
 
 #include <utility>
@@ -10,7 +10,11 @@
 
 namespace nstance::sim {
 
-// In the order of the file.
+// Those that are drawn for some of the runs (scenario.h), in the order of the file. Another one
+// among them gives every seed with cells another meaning.
 [[nodiscard]] const std::vector<std::pair<Step, Fault>>& RequiredCells();
+
+// Those that need no draw, in the order of the file: events bring them about.
+[[nodiscard]] const std::vector<std::pair<Step, Fault>>& CellsOfEvents();
 
 }  // namespace nstance::sim

@@ -235,7 +235,7 @@ SimVerdict StepFaults::OfProvider(ServerNode& node, SimProviderMethod method, Si
           verdict.fate = SimFate::kTwice;
           break;
         }
-        acts_.list_twice(event->length);
+        (method == SimProviderMethod::kGet ? acts_.reuse_ids : acts_.list_twice)(event->length);
         Hit(event->step, Fault::kF10);
         break;
       case Fault::kF12: verdict.fate = SimFate::kLate; break;

@@ -38,7 +38,8 @@ class StepFaults final {
     std::function<void(ServerNode&, Duration)> pause;
     std::function<void(ServerNode&, const Event&)> cut;
     std::function<void(ServerNode&, Duration)> lag;             // F9 of what changes something.
-    std::function<void(Duration)> list_twice;                   // F10 of a look.
+    std::function<void(Duration)> list_twice;                   // F10 of a listing.
+    std::function<void(Duration)> reuse_ids;                    // F10 of a look at one VM.
     std::function<void(const std::string& key)> rival_touches;  // F5.
     std::function<void(AgentMachine&, const Event&)> strike_agent;
     std::function<void(std::string_view who, std::string what)> note;

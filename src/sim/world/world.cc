@@ -47,6 +47,11 @@ std::string TouchedByRival(const ObjectKey& key, const Object& object) {
 // "a1#3" -> "a1".
 std::string MachineOf(const std::string& process) { return process.substr(0, process.find('#')); }
 
+// It asks for a VM by an id that another one may have by now, or deletes it.
+bool IsOfOneVm(Step step) {
+  return step == Step::kH6 || step == Step::kH7 || step == Step::kX3 || step == Step::kX4;
+}
+
 }  // namespace
 
 // Lines of the product's own log become lines of the timeline.
@@ -707,7 +712,7 @@ void World::CountConditions(ServerNode& node, Step step) {
   const SimCloudLies& lies = cloud_.lies();
   const bool twins = (step == Step::kC4 && (lies.forgets_token > 0 || lies.makes_two > 0)) ||
                      (step == Step::kL5 && lies.listed_twice > 0) ||
-                     (step == Step::kX3 && lies.reuses_ids);
+                     (IsOfOneVm(step) && lies.reuses_ids);
   if (twins) step_faults_.Hit(step, Fault::kF10);
 }
 
@@ -746,6 +751,11 @@ StepFaults::Acts World::ActsAtSteps() {
               [this](Duration length) {
                 cloud_.lies().listed_twice = 5'000;
                 Later(length, [this] { cloud_.lies().listed_twice = 0; });
+              },
+          .reuse_ids =
+              [this](Duration length) {
+                cloud_.lies().reuses_ids = true;
+                Later(length, [this] { cloud_.lies().reuses_ids = false; });
               },
           .rival_touches =
               [this](const std::string& key) {

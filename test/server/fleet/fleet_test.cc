@@ -432,8 +432,13 @@ TEST(FleetTest, D6_ADrainIsNotRevokedWhileItsAcknowledgementIsWritten) {
   EXPECT_TRUE(world.UntilReady(3));
 }
 
-// The first instance whose drain has begun while its intent is still being written.
-const Instance* WithDrainBeingWritten(World& world, const std::vector<InstanceId>& ids) {
+// One of three instances, which is no longer wanted, while the intent of its drain is still being
+// written. Null: it did not come to that.
+const Instance* WithDrainBeingWritten(World& world) {
+  world.Lead("s1");
+  if (!world.UntilReady(3)) return nullptr;
+  const std::vector<InstanceId> ids = Registered(world);
+  world.leader().SetSize(2);
   const Instance* found = nullptr;
   EXPECT_TRUE(world.Until(
       [&] {
@@ -459,10 +464,7 @@ void ExpectRest(World& world) {
 
 TEST(FleetTest, D3_ADrainThatIsWantedBackBeforeItIsDurableWaitsForItsIntent) {
   World world({.size = 3, .drain_timeout = "1h"});
-  world.Lead("s1");
-  ASSERT_TRUE(world.UntilReady(3));
-  world.leader().SetSize(2);
-  ASSERT_NE(WithDrainBeingWritten(world, Registered(world)), nullptr);
+  ASSERT_NE(WithDrainBeingWritten(world), nullptr);
   world.leader().SetSize(3);
   ASSERT_NO_FATAL_FAILURE(ExpectRest(world));
   EXPECT_TRUE(world.Until([&] {
@@ -475,10 +477,7 @@ TEST(FleetTest, D3_ADrainThatIsWantedBackBeforeItIsDurableWaitsForItsIntent) {
 
 TEST(FleetTest, X1_ADeletionOfWhoseDrainIsNotYetDurableWaitsForItsIntent) {
   World world({.size = 3, .drain_timeout = "1h"});
-  world.Lead("s1");
-  ASSERT_TRUE(world.UntilReady(3));
-  world.leader().SetSize(2);
-  const Instance* instance = WithDrainBeingWritten(world, Registered(world));
+  const Instance* instance = WithDrainBeingWritten(world);
   ASSERT_NE(instance, nullptr);
   const InstanceId id = instance->id;
   std::string answer;
@@ -492,10 +491,7 @@ TEST(FleetTest, X1_ADeletionOfWhoseDrainIsNotYetDurableWaitsForItsIntent) {
 
 TEST(FleetTest, RU11_AnOrderToDrainIsAnsweredWhenTheDrainThatIsUnderWayIsDurable) {
   World world({.size = 3, .drain_timeout = "1h"});
-  world.Lead("s1");
-  ASSERT_TRUE(world.UntilReady(3));
-  world.leader().SetSize(2);
-  const Instance* instance = WithDrainBeingWritten(world, Registered(world));
+  const Instance* instance = WithDrainBeingWritten(world);
   ASSERT_NE(instance, nullptr);
   const InstanceId id = instance->id;
   std::string answer;
