@@ -7,8 +7,8 @@
 //     is gone, even if it is due already
 //   - timers of different times run in that order, as long as the earlier one is due first
 //   - Now() stands still while a task runs. It never goes back, except in a process that was
-//     restored from a saved state: then who watches the clock is told before anything else runs, and
-//     timers keep what was left of their length, so that they run at an earlier Now() than was said
+//     restored from a saved state: then who watches the clock is told before anything else runs,
+//     and timers keep what was left of their length: they run at an earlier Now() than was said
 // Tasks that are ready at the same moment run in any order, also those of one poster: whoever needs
 // an order keeps a queue of its own and posts "look at the queue".
 // Post() may be called from any thread; everything else only on the loop's own.

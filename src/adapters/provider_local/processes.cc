@@ -7,25 +7,18 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <charconv>
 #include <map>
 #include <set>
 
 #include <fmt/core.h>
+
+#include "base/number.h"
 
 namespace nstance::provider_local {
 namespace {
 
 constexpr std::size_t kStatLimit = 8'192;
 constexpr std::size_t kEnvironmentLimit = std::size_t{16} << 20U;
-
-template <class T>
-std::optional<T> ParseNumber(std::string_view text) {
-  T value{};
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return value;
-}
 
 std::vector<std::string_view> Words(std::string_view text) {
   std::vector<std::string_view> words;

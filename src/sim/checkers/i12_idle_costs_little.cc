@@ -5,8 +5,9 @@
 // not counted by process, so the budgets of all servers are added up: every leader renews its
 // lease and looks at the deny list and its configuration; every standby reads the lease too; the
 // holder of the cluster's lease renews it, the others read it. The first and last seconds of a span
-// belong to what was before and after it. A certificate that is issued ends it. A write that arrives late was sent before the calm, so a
-// span begins when the last of them has arrived, or has been refused, which is no change.
+// belong to what was before and after it. A certificate that is issued ends it. A write that
+// arrives late was sent before the calm, so a span begins when the last of them has arrived, or has
+// been refused, which is no change.
 //
 // A creation that the provider refused is not tried again at once either: the group waits 5 s at
 // least, until a creation of it succeeds. Told by the server's own clock, between what one process

@@ -1,8 +1,8 @@
 // Servers and keepers are killed with SIGKILL: once at every step that they name, and many times at
-// random while several of them work on the same instances. Servers are stopped with SIGSTOP at every
-// step, too, and go on when another one has done their work. Afterwards a new server must find
-// nothing but whole instances, no user data may have run twice in one life of an instance, and a
-// Delete must leave nothing behind.
+// random while several of them work on the same instances. Servers are stopped with SIGSTOP at
+// every step, too, and go on when another one has done their work. Afterwards a new server must
+// find nothing but whole instances, no user data may have run twice in one life of an instance, and
+// a Delete must leave nothing behind.
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
