@@ -73,7 +73,7 @@ enum class Plant : std::uint8_t {
   kInvalidConfigApplied,  // What does not validate (templates, identity) is applied. I-17, I-18.
   // Creations.
   kForgetsIntent,  // A create that times out is dropped: nobody owns it any more. I-14, I-24.
-  kNewIdAfterTimeout,  // A create that times out is failed: another id takes its place. I-14, I-18.
+  kNewIdAfterTimeout,  // A create that times out is failed: another id takes its place. I-9.
   kOtherBytes,  // A create is repeated with another token in it. I-29.
   kNoBackoff,  // A refused create is tried again at once. I-12.
   kFailedKeepsSlot,  // A failed creation goes on counting toward the size. I-17.
@@ -81,6 +81,7 @@ enum class Plant : std::uint8_t {
   kTwoRotations,  // Another rotation begins while one is open. I-18.
   kOnDemandCounted,  // On-demand instances count as managed ones. I-17.
   kC5Overwrites,  // The record of the provider id forgets the key that registered meanwhile. I-7.
+  kVmStaysUnnamed,  // A registered instance whose creation nobody ended never learns its VM. I-14.
   // Health, drains, deletions.
   kCountsDraining,  // What drains counts as capacity. I-22.
   kDrainsUnreplaced,  // An unhealthy member goes before its replacement is certain. I-22.
@@ -89,15 +90,22 @@ enum class Plant : std::uint8_t {
   kBelievesEmptyListing,  // An empty listing means that every VM is gone. I-25.
   kFirstNotFound,  // One "not found" is enough. I-25.
   kIgnoresSettle,  // One look that misses a new VM is enough: it had no time to appear. I-25.
+  kUnheardIsNotSilent,  // Who never came to a new leader is silent only when stale. I-25.
+  kReusedIdIsTrouble,  // A VM whose provider id is another's by now is not missing. I-14, I-17.
+  kWaitsForListing,  // A leader that is listed nothing ends nothing, whatever it finds. I-14, I-23.
   kRestartsDrainDeadline,  // A new leader gives every drain its whole length again. I-23.
   kVanishedNoticeCancels,  // A spot notice that is not repeated cancels its drain. I-23.
   kAnyAck,  // An acknowledgement of another drain ends this one. I-23.
+  kCountsOnUnsettled,  // Somebody leaves for a drain whose revocation is not certain. I-22.
+  kAnswersDrainEarly,  // An order to drain is answered while the drain is being written. I-8.
   kAckInMemory,  // An acknowledgement is answered without being stored. I-8.
   kBrakeForgets,  // A new leader begins with an empty window of the brake. I-21.
   kExpiryUnlimited,  // Expiry and drift take from the budget of what was ordered. I-21.
   kDeletesBeforeIntent,  // The deletion begins while its intent is being written. I-1, I-19.
-  kNoTagCheck,  // A deletion asks for whoever has its VM's provider id by now. I-20.
+  kNoTagCheck,  // A deletion asks for whoever has its VM's provider id by now. I-1, I-20.
   kTombstoneAtOnce,  // A tombstone is removed with the next sweep. I-13.
+  kTombstoneByOwnClock,  // The time of a tombstone is told by the leader's own clock. I-13.
+  kBuriedStaysOpen,  // The intent of a deletion that has its tombstone is left open. I-24.
   kLateCreationStays,  // A VM that appears after its tombstone is left alone. I-14.
   // Identity and tenants.
   kCertificateBeforeLog,  // A certificate leaves although its log entry was not written. I-30.

@@ -661,8 +661,17 @@ Pending SimProvider::Send(const ProviderCall& call, Done<T> done, Request<T> req
 
 Pending SimProvider::Create(ProviderCall call, ProviderCreate request,
                             Done<ProviderInstance> done) {
+  Done<ProviderInstance> told =
+      [&cloud = cloud_, process = options_.process, id = request.instance_id,
+       done = std::move(done)](ProviderResult<ProviderInstance> answer) mutable {
+        cloud.Tell({.process = process,
+                    .method = SimProviderMethod::kCreate,
+                    .instance_id = id,
+                    .maybe_done = !answer && answer.error().error.outcome == Outcome::kMaybeDone});
+        done(std::move(answer));
+      };
   return Send<ProviderInstance>(
-      call, std::move(done),
+      call, std::move(told),
       {SimProviderMethod::kCreate,
        [&cloud = cloud_, asker = AskerOf(call), request = std::move(request)](Duration) {
          return cloud.Create(asker, request);
@@ -678,6 +687,9 @@ Pending SimProvider::Delete(ProviderCall call, ProviderTarget target, Done<Provi
 }
 
 Pending SimProvider::Get(ProviderCall call, ProviderTarget target, Done<ProviderInstance> done) {
+  cloud_.Tell({.process = options_.process,
+               .method = SimProviderMethod::kGet,
+               .instance_id = target.instance_id});
   return Send<ProviderInstance>(
       call, std::move(done),
       {SimProviderMethod::kGet,

@@ -137,6 +137,15 @@ struct SimVmChange {
   std::optional<ProviderStatus> after = {};   // Empty: no trace of it is left.
 };
 
+// A request about one VM as the process that makes it knows of it: a look when it is sent, a
+// creation when it is answered. An answer that comes to nobody is not told.
+struct SimProviderCall {
+  const std::string& process;
+  SimProviderMethod method = SimProviderMethod::kGet;  // Or kCreate.
+  const InstanceId& instance_id;
+  bool maybe_done = false;  // kCreate: the process cannot tell whether there is a VM.
+};
+
 class SimProvider;
 
 class SimCloud final {
@@ -183,6 +192,9 @@ class SimCloud final {
 
   void set_observer(std::function<void(const SimVmChange&)> observer) {
     observer_ = std::move(observer);
+  }
+  void set_call_observer(std::function<void(const SimProviderCall&)> observer) {
+    call_observer_ = std::move(observer);
   }
   // A machine begins to run (also after a stop), and ends in whatever way.
   void set_on_started(std::function<void(const SimVm&)> hook) { on_started_ = std::move(hook); }
@@ -258,6 +270,9 @@ class SimCloud final {
   void Count(SimProviderMethod method, int one) {
     counts_[method] += static_cast<std::uint64_t>(one);
   }
+  void Tell(const SimProviderCall& call) const {
+    if (call_observer_) call_observer_(call);
+  }
   [[nodiscard]] Duration Between(Duration low, Duration high);
   [[nodiscard]] bool Chance(std::uint32_t in_ten_thousand);
 
@@ -270,6 +285,7 @@ class SimCloud final {
   std::map<std::string, std::string> leader_holders_;
   std::map<SimProviderMethod, std::uint64_t> counts_;
   std::function<void(const SimVmChange&)> observer_;
+  std::function<void(const SimProviderCall&)> call_observer_;
   std::function<void(const SimVm&)> on_started_;
   std::function<void(const SimVm&)> on_gone_;
   std::vector<SimProvider*> providers_;

@@ -336,6 +336,26 @@ TEST_F(IdentityTest, I40_OnlyWhoHasACloneIsBlocked) {
               ElementsAre(testing::AllOf(HasSubstr(IdOf(2).text()), HasSubstr("no second one"))));
 }
 
+TEST_F(IdentityTest, I40_WhoShowsAnOlderCertificateIsGivenNoNewKey) {
+  world.Add(MakeI40);
+  InstanceRecord record = Record(1, kRegistered);
+  const std::string first = record.cert_serial;
+  world.Write("a1#1", record);
+  const auto renew = [&](std::uint8_t key, const std::string& serial) {
+    record.public_key_pem = KeyOf(key).public_key().ToPem();
+    record.cert_serial = serial;
+    ++record.generation;
+    world.Write("a1#1", record);
+  };
+  world.serials_beside[KeyOf(2).public_key().ToPem()] = {"some", first};
+  renew(2, "5");
+  renew(3, "6");  // Its machine is gone.
+  EXPECT_THAT(world.violations, IsEmpty());
+  world.serials_beside[KeyOf(4).public_key().ToPem()] = {"5"};
+  renew(4, "7");
+  EXPECT_THAT(world.violations, ElementsAre(HasSubstr("shows an older certificate than 6")));
+}
+
 TEST_F(IdentityTest, I40_ABlockedIdentityIsNotRenewed) {
   world.Add(MakeI40);
   InstanceRecord record = Record(1, kRegistered);

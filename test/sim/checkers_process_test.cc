@@ -30,6 +30,16 @@ class ProcessTest : public CheckersTest {
   void Call(const SimCall& call) {
     world.Each([&](Checker& checker) { checker.OnCall(call); });
   }
+  void Created(const InstanceId& id, Outcome outcome) {
+    Tell({.process = process,
+          .method = SimProviderMethod::kCreate,
+          .instance_id = id,
+          .maybe_done = outcome == Outcome::kMaybeDone});
+  }
+  void Looked(const InstanceId& id) { Tell({.process = process, .instance_id = id}); }
+  void Tell(const SimProviderCall& call) {
+    world.Each([&](Checker& checker) { checker.OnProviderCall(call); });
+  }
   [[nodiscard]] ServerStanding Server(const std::string& name) const {
     return {.name = name, .shard = ShardA(), .incarnation = kOwn};
   }
@@ -91,6 +101,32 @@ TEST_F(ProcessTest, I09_AProcessThatIsOverLeavesItsDoubt) {
   Doubted("journal/a.json");
   world.Each([&](Checker& checker) { checker.OnServerEnd(Server("a1#1")); });
   Sent(SimMethod::kPut, "journal/a.json");
+  EXPECT_THAT(world.violations, IsEmpty());
+}
+
+TEST_F(ProcessTest, I09_ACreationInDoubtIsLookedForBeforeItIsGivenUp) {
+  world.Add(MakeI09);
+  for (const int number : {1, 2, 3, 4}) world.Write("a1#1", Record(number, kCreating));
+  Created(IdOf(1), Outcome::kNotDone);
+  world.Write("a1#1", Record(1, kFailed));
+  Created(IdOf(2), Outcome::kMaybeDone);
+  Looked(IdOf(2));
+  world.Write("a1#1", Record(2, kGone));
+  Created(IdOf(3), Outcome::kMaybeDone);
+  world.Write("a1#1", Record(3, kProvisioned));
+  EXPECT_THAT(world.violations, IsEmpty());
+  Created(IdOf(4), Outcome::kMaybeDone);
+  Looked(IdOf(3));
+  world.Write("a1#1", Record(4, kFailed));
+  EXPECT_THAT(world.violations, ElementsAre(HasSubstr("cannot know whether it has a VM")));
+}
+
+TEST_F(ProcessTest, I09_ACreationOfAProcessThatIsOverIsAnothersToSettle) {
+  world.Add(MakeI09);
+  world.Write("a1#1", Record(1, kCreating));
+  Created(IdOf(1), Outcome::kMaybeDone);
+  world.Each([&](Checker& checker) { checker.OnServerEnd(Server("a1#1")); });
+  world.Write("a2#1", Record(1, kGone));
   EXPECT_THAT(world.violations, IsEmpty());
 }
 

@@ -44,14 +44,24 @@ TEST_F(CheckersTest, I13_MarksAgreeWithTheRecord) {
 
 TEST_F(CheckersTest, I13_ATombstoneIsKeptForItsTime) {
   world.Add(MakeI13);
-  for (const int number : {1, 2, 3}) world.Write("a1#1", Record(number, kGone));
+  for (const int number : {1, 2}) world.Write("a1#1", Record(number, kGone));
   world.Pass(Duration::Minutes(20));
-  world.walls_true_since = world.now();
-  world.Erase("a1#1", FakeCheckerWorld::KeyOf(Record(1, kGone)));
-  world.walls_true_since = {};
-  world.Erase("", FakeCheckerWorld::KeyOf(Record(2, kGone)));
+  world.Erase("", FakeCheckerWorld::KeyOf(Record(1, kGone)));
   EXPECT_THAT(world.violations, IsEmpty());
-  world.Erase("a1#1", FakeCheckerWorld::KeyOf(Record(3, kGone)));
+  world.Erase("a1#1", FakeCheckerWorld::KeyOf(Record(2, kGone)));
+  EXPECT_THAT(world.violations, ElementsAre(HasSubstr("after 20m")));
+}
+
+TEST_F(CheckersTest, I13_TheTimeOfATombstoneIsNotWhatItSays) {
+  world.Add(MakeI13);
+  InstanceRecord record = Record(1, kGone);
+  record.phase_at = world.wall() - Duration::Days(2);
+  world.Write("a1#1", record);
+  world.Pass(Duration::Minutes(1));
+  world.Write("a2#1", record);
+  world.Pass(Duration::Minutes(19));
+  world.walls_true_since = Instant::Never();
+  world.Erase("a1#1", FakeCheckerWorld::KeyOf(record));
   EXPECT_THAT(world.violations, ElementsAre(HasSubstr("after 20m")));
 }
 

@@ -181,6 +181,11 @@ class FakeCheckerWorld final : public CheckerWorld {
     const auto at = keys_on_disk.find(id);
     return at == keys_on_disk.end() ? std::nullopt : std::optional(at->second);
   }
+  [[nodiscard]] std::optional<std::vector<std::string>> SerialsBeside(
+      const InstanceId& /*id*/, const std::string& public_key_pem) const override {
+    const auto at = serials_beside.find(public_key_pem);
+    return at == serials_beside.end() ? std::nullopt : std::optional(at->second);
+  }
   [[nodiscard]] bool AgentCloned(const InstanceId& id) const override {
     return cloned.contains(id);
   }
@@ -227,6 +232,7 @@ class FakeCheckerWorld final : public CheckerWorld {
   std::set<InstanceId> served;
   std::vector<AgentStanding> agents;
   std::map<InstanceId, std::vector<std::string>> keys_on_disk;
+  std::map<std::string, std::vector<std::string>> serials_beside;  // By public key.
   std::set<InstanceId> cloned;
   std::map<std::string, Instant> sound_since;
   std::map<std::string, Instant> provider_sound_since;

@@ -210,12 +210,18 @@ TEST(ScheduleTest, OneSeedInSixHasWhatIsRareOtherwise) {
   for (const EventKind kind : rare) EXPECT_GT(SeedsWith({kind}), 50) << EventName(kind);
 }
 
+TEST(ScheduleTest, OneSeedInTenHasAnHeirThatIsListedNothing) {
+  const int with = SeedsWith({EventKind::kUnlistedHeir});
+  EXPECT_GT(with, 70);
+  EXPECT_LT(with, 135);
+}
+
 // The seeds of test/sim/regress.tsv mean what they did when they were found.
 TEST(ScheduleTest, WhatIsDrawnApartComesAfterTheEventsThatEveryScenarioHas) {
-  const std::set<EventKind> apart = {EventKind::kRestoreServer, EventKind::kTwoVms,
-                                     EventKind::kReuseIds,      EventKind::kCloneVm,
-                                     EventKind::kShortage,      EventKind::kTouchLease,
-                                     EventKind::kRenameTemplate};
+  const std::set<EventKind> apart = {EventKind::kRestoreServer,  EventKind::kTwoVms,
+                                     EventKind::kReuseIds,       EventKind::kCloneVm,
+                                     EventKind::kShortage,       EventKind::kTouchLease,
+                                     EventKind::kRenameTemplate, EventKind::kUnlistedHeir};
   for (std::uint64_t seed = 0; seed < kSeeds; ++seed) {
     const std::vector<Event> events = DrawScenario({.seed = seed}).events;
     const auto is_apart = [&](const Event& event) { return apart.contains(event.kind); };

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "base/fault_point.h"
+
 namespace nstance::fleet {
 namespace {
 
@@ -72,7 +74,8 @@ HealthJudgement JudgeHealth(const HealthFacts& facts, Instant counting_since,
   if (now >= judged.late_at) {
     judged.trouble_since = std::min(judged.late_at, judged.trouble_since.value_or(judged.late_at));
   }
-  const Instant unheard_at = has_report ? Instant::Never() : base + interval * 3 / 2;
+  const bool unheard = !has_report && !Planted(Plant::kUnheardIsNotSilent);
+  const Instant unheard_at = unheard ? base + interval * 3 / 2 : Instant::Never();
   judged.silent_since = SilentSince(facts, judged, unheard_at, now);
   switch (judged.state) {
     case HealthState::kHealthy: judged.next_change = judged.late_at; break;

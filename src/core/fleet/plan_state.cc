@@ -315,6 +315,7 @@ bool PlanState::CanRefill(int freed) {
 }
 
 bool PlanState::CountsOnUnsettled() const {
+  if (Planted(Plant::kCountsOnUnsettled)) return false;
   return std::ranges::any_of(items, [](const PlanItem& item) {
     return item.member() && item.view->drain && item.view->drain->unsettled;
   });
@@ -322,7 +323,7 @@ bool PlanState::CountsOnUnsettled() const {
 
 bool PlanState::RefillIsUnsettled() {
   const PlanItem* back = Revocable();
-  return back != nullptr && back->view->drain->unsettled;
+  return back != nullptr && back->view->drain->unsettled && !Planted(Plant::kCountsOnUnsettled);
 }
 
 void PlanState::Refill() {

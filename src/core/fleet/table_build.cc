@@ -1,6 +1,7 @@
 #include "core/fleet/table_build.h"
 
 #include "base/check.h"
+#include "base/fault_point.h"
 
 namespace nstance::fleet {
 namespace {
@@ -84,7 +85,8 @@ TableRow Ended(const TableFacts& facts) {
   // A deletion whose VM still shows goes on under its intent.
   row.close_delete = facts.delete_open && facts.provider == ProviderFinding::kAbsent;
   // Nothing would ask about it again: the deletion itself finds out whether the VM is gone.
-  if (facts.delete_open && facts.provider == ProviderFinding::kUnlisted) {
+  const bool left = Planted(Plant::kBuriedStaysOpen);
+  if (facts.delete_open && facts.provider == ProviderFinding::kUnlisted && !left) {
     row.step = TableStep::kContinueDelete;
   }
   return row;

@@ -132,7 +132,9 @@ void DeletionRun::Bury() {
     if (!stored.has_value()) return engine_.StepDown(stored.error());
     Do(machine_.Written(Input()));
   };
-  const Timestamp now = engine_.Clock().wall;  // How long the tombstone is kept counts from it.
+  // How long the tombstone is kept counts from it.
+  const Timestamp now =
+      Planted(Plant::kTombstoneByOwnClock) ? engine_.loop().WallNow() : engine_.Clock().wall;
   if (entry->instance.record() == nullptr) {
     // An orphan: its tombstone tells that this id is over.
     const Intent& intent = entry->instance.deletion->intent;

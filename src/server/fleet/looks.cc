@@ -74,7 +74,8 @@ void Fleet::Engine::OnLook(const InstanceId& id, const ProviderResult<ProviderIn
   Instance& instance = entry->instance;
   if (answer.has_value()) return Found(*entry, *answer);
   // Its provider id is another VM's by now: its own is not there any more.
-  const bool reused = answer.error().reason == ProviderReason::kMismatch;
+  const bool reused =
+      answer.error().reason == ProviderReason::kMismatch && !Planted(Plant::kReusedIdIsTrouble);
   if (reused && !instance.looks.missing_first) {
     Raise({.name = "identity_mismatch",
            .detail = "its provider id is another VM's",

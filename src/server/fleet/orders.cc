@@ -175,7 +175,8 @@ void Fleet::Engine::Delete(DeleteOrder order, OrderDone done) {
   }
   if (instance.phase() != InstancePhase::kRegistered) length = {};
   if (instance.drain && length > Duration()) {
-    if (instance.drain->durable) return done("draining");
+    const bool early = Planted(Plant::kAnswersDrainEarly);
+    if (instance.drain->durable || early) return done("draining");
     entry->waiters.push_back(std::move(done));  // Answered with the intent.
     return;
   }

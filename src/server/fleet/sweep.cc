@@ -61,7 +61,8 @@ void Fleet::Engine::OnListing(ProviderResult<std::vector<ProviderInstance>> list
     LookAtEach(begun_at);
   }
   RemoveOldRecords();
-  ScheduleSweep(provider_listed_ ? gc_interval_ : SweepRetry());
+  const bool patient = provider_listed_ || Planted(Plant::kWaitsForListing);
+  ScheduleSweep(patient ? gc_interval_ : SweepRetry());
 }
 
 // As long as nothing is deleted for want of a listing, also where no sweeps are wanted.
@@ -100,6 +101,7 @@ void Fleet::Engine::AnsweredByName(const Instance& instance) {
 }
 
 void Fleet::Engine::ListedByName() {
+  if (Planted(Plant::kWaitsForListing)) return;
   provider_listed_ = true;
   for (const auto& [group, ids] : by_group_) MarkDirty(group);
 }
@@ -160,6 +162,7 @@ void Fleet::Engine::CompleteRecord(const Entry& entry, const ProviderInstance& v
   const auto is_over = [](const ProviderInstance& one) {
     return one.status == ProviderStatus::kDeleting || one.status == ProviderStatus::kDeleted;
   };
+  if (Planted(Plant::kVmStaysUnnamed)) return;
   const InstanceRecord* record = entry.instance.record();
   if (record == nullptr || !is_nameless(*record) || is_over(vm)) return;
   if (entry.creation != nullptr || entry.instance.deletion) return;  // Theirs to find.

@@ -137,8 +137,9 @@ void RenewalService::EditAgent(const InstanceId& id, const std::shared_ptr<Agent
             past_drain) {
           return Fail(PermissionDenied("the instance is being deleted"));
         }
-        if (record.cert_serial != job->presented_serial && !Planted(Plant::kCloneIsFine)) {
-          if (record.public_key_pem == job->key_pem) return {};  // The answer was lost.
+        const bool older = record.cert_serial != job->presented_serial;
+        if (older && record.public_key_pem == job->key_pem) return {};  // The answer was lost.
+        if (older && !Planted(Plant::kCloneIsFine)) {
           job->cloned = true;
           record.blocked = RecordMark{.reason = "identity_clone", .at = job->now};
           return {};

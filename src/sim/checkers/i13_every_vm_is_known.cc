@@ -1,8 +1,11 @@
 // I-13: every VM with our marks has an intent, a record or a tombstone.
 //
 // Judged when a VM comes to be, however late the request arrives, and when a record goes. A
-// tombstone is there for VMs that come late: it is kept for its time, by clocks that are right.
+// tombstone is there for VMs that come late: it is kept for its time, counted from when it came to
+// be, whatever the clocks of servers show: the store tells them the time (RU8).
 // Machines that were put there by hand are orphans, which I-14 wants gone in the end.
+#include <map>
+
 #include <fmt/format.h>
 
 #include "core/config/config.h"
@@ -11,6 +14,9 @@
 
 namespace nstance::sim {
 namespace {
+
+// What clocks may differ by before one of them is suspected, twice.
+constexpr Duration kSkew = Duration::Minutes(2);
 
 class I13EveryVmIsKnown final : public Checker {
  public:
@@ -40,22 +46,29 @@ class I13EveryVmIsKnown final : public Checker {
 
   void OnChange(const SimChange& change) override {
     const TruthChange& last = world().truth().last();
-    if (last.kind != TruthChange::Kind::kRecord || change.after != nullptr || IsByHand(change)) {
-      return;
-    }
-    const bool right = world().WallsTrueSince() == Instant();
-    if (right && last.record && last.record->phase == InstancePhase::kGone &&
-        world().wall() - last.record->phase_at <
-            config::GarbageCollection().deleted_record_retention) {
+    if (last.kind != TruthChange::Kind::kRecord) return;
+    if (change.after != nullptr) return NoteTombstone(*last.id);
+    const auto tombstone = tombstones_.extract(*last.id);
+    if (IsByHand(change)) return;
+    if (tombstone && change.at - tombstone.mapped() + kSkew <
+                         config::GarbageCollection().deleted_record_retention) {
       Violated(fmt::format("{} removed the tombstone of {} after {}", change.process,
-                           last.id->text(),
-                           FormatDuration(world().wall() - last.record->phase_at)));
+                           last.id->text(), FormatDuration(change.at - tombstone.mapped())));
     }
     if (!world().cloud().VmsOf(*last.id).empty()) {
       Violated(fmt::format("{} removed the record of {} although its VM is still there",
                            change.process, last.id->text()));
     }
   }
+
+ private:
+  void NoteTombstone(const InstanceId& id) {
+    const InstanceRecord* record = world().truth().Find(id);
+    if (record == nullptr || record->phase != InstancePhase::kGone) return;
+    tombstones_.try_emplace(id, world().now());
+  }
+
+  std::map<InstanceId, Instant> tombstones_;  // Since when.
 };
 
 }  // namespace

@@ -1,6 +1,11 @@
 // I-40: the renewal generation of an identity rises by one with every new certificate, and not at
 // all once the identity is blocked. Agents and operators alike. An identity is blocked only if a
 // second copy of it was seen to run: an agent that comes back after lost answers is no clone.
+//
+// And whoever is given a new key shows the certificate of the present generation: a renewal from an
+// older one with another key is a copy's, however well its generation follows.
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "core/operator_record.h"
@@ -42,10 +47,22 @@ class I40GenerationsRise final : public Checker {
       Violated(fmt::format("{} by {}: blocked ({}), and there is no second one of it",
                            change.key.text(), change.process, after->blocked->reason));
     }
+    JudgeKey(change, *last.record, *after);
     if (last.record->blocked && after->generation != last.record->generation) {
       Violated(fmt::format("{} by {}: renewed although it is blocked", change.key.text(),
                            change.process));
     }
+  }
+
+  void JudgeKey(const SimChange& change, const InstanceRecord& before,
+                const InstanceRecord& after) {
+    if (before.cert_serial.empty() || before.public_key_pem == after.public_key_pem) return;
+    const Result<crypto::PublicKey> key = crypto::PublicKey::FromPem(after.public_key_pem);
+    if (!key.has_value()) return;
+    const auto shown = world().SerialsBeside(after.instance_id, key->ToPem());
+    if (!shown || std::ranges::find(*shown, before.cert_serial) != shown->end()) return;
+    Violated(fmt::format("{} by {}: renewed by a machine that shows an older certificate than {}",
+                         change.key.text(), change.process, before.cert_serial));
   }
 
   void Judge(const SimChange& change, const Present& before, const Present& after) {

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "base/check.h"
+#include "crypto/certificate.h"
 #include "crypto/ed25519.h"
 #include "ports/api/methods.h"
 
@@ -68,6 +69,14 @@ std::vector<std::string> AgentMachine::KeysOnDisk() const {
     if (key.has_value()) keys.push_back(key->public_key().ToPem());
   }
   return keys;
+}
+
+std::optional<std::string> AgentMachine::SerialOnDisk() const {
+  const auto file = identity_disk_.files.find("identity.crt");
+  if (file == identity_disk_.files.end()) return std::nullopt;
+  const Result<crypto::Certificate> certificate = crypto::Certificate::FromPem(file->second);
+  if (!certificate.has_value()) return std::nullopt;
+  return certificate->facts().serial.decimal();
 }
 
 void AgentMachine::Start() {

@@ -73,6 +73,8 @@ class AgentMachine final {
   }
   // The public keys of which it has the private half on its disk, as PEM.
   [[nodiscard]] std::vector<std::string> KeysOnDisk() const;
+  // Of the certificate that it shows. Empty: it has none that can be read.
+  [[nodiscard]] std::optional<std::string> SerialOnDisk() const;
   // Its `ca.crt`, which no process of ours writes.
   [[nodiscard]] const std::string& Roots() const { return identity_disk_.files.at("ca.crt"); }
   void SetRoots(const std::string& pem) { identity_disk_.files["ca.crt"] = pem; }

@@ -130,6 +130,12 @@ class CheckerWorld {
       const InstanceId& /*id*/) const {
     return std::nullopt;
   }
+  // The serials of the certificates that machines of the instance show, of those that have the
+  // private half of this key (PEM) on their disk. Empty: there is no such machine.
+  [[nodiscard]] virtual std::optional<std::vector<std::string>> SerialsBeside(
+      const InstanceId& /*id*/, const std::string& /*public_key_pem*/) const {
+    return std::nullopt;
+  }
   // A copy of the machine's disk was seen to run: two processes claim to be this instance.
   [[nodiscard]] virtual bool AgentCloned(const InstanceId& /*id*/) const { return false; }
   // Since when the process with this name has run without a pause, at the true rate, and without a
@@ -175,6 +181,8 @@ class Checker {
   virtual void OnStep(const ServerStanding& /*server*/, Step /*step*/) {}
   // A request of a process to the store.
   virtual void OnCall(const SimCall& /*call*/) {}
+  // A request of a process about a VM.
+  virtual void OnProviderCall(const SimProviderCall& /*call*/) {}
   // Something was logged; only in worlds that listen (World::Listens).
   virtual void OnLog(const log::Record& /*record*/) {}
   // A figure of a server that is not zero: its name and labels.

@@ -86,6 +86,7 @@ void Director::OnServer(const std::string& name, const std::function<void(Server
 void Director::HappenToServer(const Event& event, Prng& prng) {
   if (event.kind == EventKind::kWornLease) return WornLease(event, prng);
   if (event.kind == EventKind::kPauseAtLog) return world_.PauseAtLog(event.length);
+  if (event.kind == EventKind::kUnlistedHeir) return UnlistedHeir(event, prng);
   const std::string name = PickMachine(event, prng);
   world_.Note("event", "... " + name);
   switch (event.kind) {
@@ -166,6 +167,88 @@ void Director::WornLease(const Event& event, Prng& prng) {
       if (borne) node.HealWay(ServerNode::Way::kStore, part);
     });
   });
+}
+
+void Director::UnlistedHeir(const Event& event, Prng& prng) {
+  constexpr int kLooks = 2'000;
+  const std::string name = LeaderOf(ShardA());
+  if (name.empty() || world_.Machine(name).loss != Loss::kNone) return;
+  const auto middle = static_cast<Middle>(prng.Below(3));
+  world_.Note("event", fmt::format("... {}, case {}", name, static_cast<int>(middle)));
+  Begin(middle, name, prng);
+  EndInThe(middle, name, event.length, kLooks);
+}
+
+void Director::Begin(Middle middle, const std::string& leader, Prng& prng) {
+  OperatorNode& by = world_.Operator(DefaultTenant());
+  if (middle == Middle::kCreation) {
+    OnServer(leader, [](ServerNode& node) {
+      if (node.provider() != nullptr) node.provider()->faults() = {.answer_lost = 10'000};
+    });
+    return by.Ask(ShardA(), api::UpsertGroupRequest{
+                                .key = fmt::format("heir{}", requests_++),
+                                .config = api::GroupConfig{.template_name = "t", .size = 2}});
+  }
+  std::vector<std::string> ids;
+  for (const auto& [id, record] : world_.truth().Of(ShardA()).records) {
+    const bool fits =
+        record.tenant == DefaultTenant() && record.phase == InstancePhase::kRegistered;
+    if (fits) ids.push_back(id.text());
+  }
+  if (ids.empty()) return;
+  const bool drain = middle == Middle::kDrain;
+  if (drain) {
+    OnServer(leader, [](ServerNode& node) {
+      node.store().faults() = {.latency_min = Duration::Milliseconds(300),
+                               .latency_max = Duration::Milliseconds(900)};
+    });
+  }
+  // More than once: an order may meet the one before it.
+  const std::string& id = Pick(ids, prng);
+  for (int i = 0; i < 5; ++i) {
+    world_.Later(Duration::Milliseconds(50) * i, [this, id, drain] {
+      if (over_) return;
+      world_.Operator(DefaultTenant())
+          .Ask(ShardA(), api::DeleteInstanceRequest{.instance_id = id, .drain = drain});
+    });
+  }
+}
+
+bool Director::IsInThe(Middle middle) const {
+  const ShardTruth& truth = world_.truth().Of(ShardA());
+  if (middle == Middle::kCreation) {
+    return std::ranges::any_of(truth.records, [](const auto& at) {
+      return at.second.phase == InstancePhase::kRegistered &&
+             at.second.provider_instance_id.empty();
+    });
+  }
+  if (!truth.journal) return false;
+  return std::ranges::any_of(truth.journal->intents, [&](const Intent& intent) {
+    if (middle == Middle::kDrain) return intent.kind == IntentKind::kDrain;
+    const auto at = truth.records.find(intent.instance_id);
+    return intent.kind == IntentKind::kDelete && at != truth.records.end() &&
+           at->second.phase == InstancePhase::kGone;
+  });
+}
+
+void Director::EndInThe(Middle middle, const std::string& leader, Duration unlisted, int looks) {
+  if (over_) return;
+  if (looks > 0 && !IsInThe(middle)) {
+    return world_.Later(Duration::Milliseconds(20), [this, middle, leader, unlisted, looks] {
+      EndInThe(middle, leader, unlisted, looks - 1);
+    });
+  }
+  OnServer(leader, [](ServerNode& node) {
+    node.store().faults() = {};
+    if (node.provider() != nullptr) node.provider()->faults() = {};
+  });
+  if (looks == 0) return;
+  world_.Note("event", "... " + leader + " ends");
+  world_.KillServer(leader);
+  world_.Later(Duration::Seconds(1), [this, leader] { world_.StartServer(leader); });
+  SimCloudLies& lies = world_.mutable_cloud().lies();
+  lies.lists_nothing = true;
+  world_.Later(unlisted, [&lies] { lies.lists_nothing = false; });
 }
 
 void Director::LoseCache(ServerMachine& machine, Prng& prng) {

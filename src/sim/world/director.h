@@ -34,6 +34,17 @@ class Director final {
   void Work(const Event& event, Prng& prng);
 
   void WornLease(const Event& event, Prng& prng);
+  // What a leader may leave undone for the next one.
+  enum class Middle : std::uint8_t {
+    kDeletion,  // The tombstone is stored, and the intent still open.
+    kCreation,  // The agent has registered, and nobody was told of its VM.
+    kDrain,     // It has begun.
+  };
+  void UnlistedHeir(const Event& event, Prng& prng);
+  void Begin(Middle middle, const std::string& leader, Prng& prng);
+  [[nodiscard]] bool IsInThe(Middle middle) const;
+  // Looks every few milliseconds, so many times at most, and ends the leader when it is.
+  void EndInThe(Middle middle, const std::string& leader, Duration unlisted, int looks);
   void LoseCache(ServerMachine& machine, Prng& prng);
   void LoseServer(ServerMachine& machine, Prng& prng);
   void RestoreServer(const std::string& name, Duration after, Prng& prng);

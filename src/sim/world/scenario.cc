@@ -16,17 +16,17 @@ namespace nstance::sim {
 namespace {
 
 constexpr std::array<std::string_view, kEventKinds> kEventNames = {
-    "kill-server",     "stop-server",     "restart-storm",   "pause-server",   "jump-wall",
-    "clock-rate",      "lose-server",     "restore-server",  "worn-lease",     "pause-at-log",
-    "lose-cache",      "store-faults",    "provider-faults", "cut-store",      "cut-provider",
-    "cut-agents",      "cut-operator",    "empty-world",     "two-vms",        "reuse-ids",
-    "shortage",        "touch-lease",     "blink",           "late-creation",  "no-capacity",
-    "cloud-lies",      "at-step",         "kill-vm",         "kill-agent",     "hang-agent",
-    "jump-agent",      "rogue-vm",        "agent-storm",     "clone-vm",       "two-hang",
-    "reset-disk",      "spot-notice",     "upsert-group",    "scale-group",    "delete-group",
-    "create-instance", "delete-instance", "edit-config",     "refresh-config", "operator-mood",
-    "deny-identity",   "rename-template", "broken-config",   "great-shrink",   "same-request",
-    "change-bundle",
+    "kill-server",   "stop-server",     "restart-storm",   "pause-server",    "jump-wall",
+    "clock-rate",    "lose-server",     "restore-server",  "worn-lease",      "pause-at-log",
+    "unlisted-heir", "lose-cache",      "store-faults",    "provider-faults", "cut-store",
+    "cut-provider",  "cut-agents",      "cut-operator",    "empty-world",     "two-vms",
+    "reuse-ids",     "shortage",        "touch-lease",     "blink",           "late-creation",
+    "no-capacity",   "cloud-lies",      "at-step",         "kill-vm",         "kill-agent",
+    "hang-agent",    "jump-agent",      "rogue-vm",        "agent-storm",     "clone-vm",
+    "two-hang",      "reset-disk",      "spot-notice",     "upsert-group",    "scale-group",
+    "delete-group",  "create-instance", "delete-instance", "edit-config",     "refresh-config",
+    "operator-mood", "deny-identity",   "rename-template", "broken-config",   "great-shrink",
+    "same-request",  "change-bundle",
 };
 
 constexpr std::array<std::string_view, kSchedules + 1> kScheduleNames = {
@@ -57,7 +57,7 @@ constexpr std::array kShares = {
     Share{EventKind::kDenyIdentity, 1, 0, 0},
 };
 // Those of schedules, occasions and what else is drawn apart.
-constexpr std::size_t kNotShared = 22;
+constexpr std::size_t kNotShared = 23;
 static_assert(kShares.size() + kNotShared == kEventKinds);
 
 // Steps that pass often, rarely, or once in a leadership need numbers of their own size.
@@ -190,6 +190,17 @@ void AddRarities(Scenario& scenario, Prng& prng) {
   }
 }
 
+// In one seed of ten.
+void AddHeirs(Scenario& scenario, Prng& prng) {
+  if (!prng.Chance(1, 10)) return;
+  for (std::int64_t count = prng.Between(2, 4); count > 0; --count) {
+    scenario.events.push_back({.kind = EventKind::kUnlistedHeir,
+                               .at = prng.UpTo(scenario.hostile * 2 / 3),
+                               .length = Duration::Minutes(1) + prng.UpTo(Duration::Minutes(2)),
+                               .draw = prng.Next()});
+  }
+}
+
 // In one seed of six. Running servers look every ten minutes, so the first one is early.
 std::vector<Event> DrawBundles(Duration hostile, Prng& prng) {
   std::vector<Event> events;
@@ -286,6 +297,9 @@ Scenario DrawScenario(const ScenarioOptions& options) {
   AddTwins(scenario, twins);
   Prng rarities(options.seed ^ 0x0CCA51040CCA5104U);
   AddRarities(scenario, rarities);
+  // The seeds of test/sim/regress.tsv draw none of these.
+  Prng heirs(options.seed ^ 0x4E1200C94E120000U);
+  AddHeirs(scenario, heirs);
   return scenario;
 }
 

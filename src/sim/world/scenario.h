@@ -12,8 +12,9 @@
 // (required_cells.h). One in five is a liveness run: each shard keeps one server, and others are
 // lost for good; in one of six the trust bundle changes. In one of eight servers are restored from
 // a saved state, and in another eighth the provider gives one name to two machines. One of six has
-// what is rare otherwise, and half have occasions (occasions.h). Each is drawn apart from all else,
-// so that the other seeds, and the other events, are what they would be without.
+// what is rare otherwise, in one of ten a new leader is listed nothing, and half have occasions
+// (occasions.h). Each is drawn apart from all else, so that the other seeds, and the other events,
+// are what they would be without.
 #pragma once
 
 #include <array>
@@ -45,7 +46,9 @@ enum class EventKind : std::uint8_t {
                    // is bad: it holds its lease longer than others think. Only an occasion.
   kPauseAtLog,     // F12: whoever writes to the certificate log next stands still until the answer
                    // is there and its lease is over. Only an occasion.
-  kLoseCache,      // F6: rows and files of one machine are gone, old, or cannot be used.
+  kUnlistedHeir,  // A leader ends in the middle of something, and the provider lists nothing to the
+                  // next one.
+  kLoseCache,     // F6: rows and files of one machine are gone, old, or cannot be used.
   // Ways.
   kStoreFaults,     // F3 to F6: one server's way to the store is bad for a while.
   kProviderFaults,  // F7 to F9: one server's way to the provider.

@@ -121,6 +121,9 @@ World::World(WorldOptions options)
     for (const auto& checker : checkers_) checker->OnRefusedPeer(presented.chain.front(), why);
   });
   cloud_.set_observer([this](const SimVmChange& change) { OnVm(change); });
+  cloud_.set_call_observer([this](const SimProviderCall& call) {
+    for (const auto& checker : checkers_) checker->OnProviderCall(call);
+  });
   cloud_.set_on_started([this](const SimVm& vm) { OnStarted(vm); });
   cloud_.set_on_gone([this](const SimVm& vm) { OnGone(vm); });
   WriteConfig(ShardA());
@@ -550,6 +553,21 @@ std::optional<std::vector<std::string>> World::KeysOnDisk(const InstanceId& id) 
     }
   }
   return keys;
+}
+
+std::optional<std::vector<std::string>> World::SerialsBeside(
+    const InstanceId& id, const std::string& public_key_pem) const {
+  std::optional<std::vector<std::string>> serials;
+  for (const auto* machines : {&agents_, &clones_}) {
+    for (const auto& [provider_id, machine] : *machines) {
+      if (machine->id() != id) continue;
+      const std::vector<std::string> keys = machine->KeysOnDisk();
+      if (std::ranges::find(keys, public_key_pem) == keys.end()) continue;
+      if (!serials) serials.emplace();
+      if (auto serial = machine->SerialOnDisk()) serials->push_back(*std::move(serial));
+    }
+  }
+  return serials;
 }
 
 Instant World::SoundSince(const std::string& process) const {

@@ -158,6 +158,8 @@ class World final : public CheckerWorld
   [[nodiscard]] std::vector<AgentStanding> AgentStandings() const override;
   [[nodiscard]] std::optional<std::vector<std::string>> KeysOnDisk(
       const InstanceId& id) const override;
+  [[nodiscard]] std::optional<std::vector<std::string>> SerialsBeside(
+      const InstanceId& id, const std::string& public_key_pem) const override;
   [[nodiscard]] bool AgentCloned(const InstanceId& id) const override {
     return cloned_.contains(id);
   }
