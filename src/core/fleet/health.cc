@@ -80,6 +80,11 @@ HealthJudgement JudgeHealth(const HealthFacts& facts, Instant counting_since,
   switch (judged.state) {
     case HealthState::kHealthy: judged.next_change = judged.late_at; break;
     case HealthState::kUnknown:
+      // The state lasts until it is stale, but it is silent before that.
+      judged.next_change = !facts.stream_open && now < unheard_at
+                               ? std::min(unheard_at, judged.stale_at)
+                               : judged.stale_at;
+      break;
     case HealthState::kLate: judged.next_change = judged.stale_at; break;
     case HealthState::kDisconnected:
       // The state lasts until it is stale, but being late shows in `trouble_since`.

@@ -16,7 +16,7 @@
 // Guarantees, each held by a test:
 //   - an agent that reports every `interval` over an open stream is healthy at every moment
 //   - a new leader calls nothing stale before 3 x interval and T_grace have passed
-//   - the state does not change between now and `next_change` unless an event arrives
+//   - nothing that is judged changes between now and `next_change` unless an event arrives
 #pragma once
 
 #include <cstdint>

@@ -67,6 +67,7 @@ TEST(HealthTest, ANewLeaderCountsFromItsBeginningAndNotLessThanTheGrace) {
 TEST(HealthTest, WhoHasNotComeToANewLeaderIsSilentBeforeItIsStale) {
   const HealthFacts facts{.registered_at = At(10)};
   EXPECT_EQ(Judge(facts, 9'989, 9'900).silent_since, std::nullopt);
+  EXPECT_EQ(Judge(facts, 9'989, 9'900).next_change, At(9'990));
   EXPECT_EQ(Judge(facts, 9'990, 9'900).silent_since, At(9'990));
   EXPECT_EQ(Judge(facts, 9'990, 9'900).state, HealthState::kUnknown);
   EXPECT_EQ(Judge(facts, 10'080, 9'900).silent_since, At(9'990));
@@ -119,7 +120,7 @@ HealthFacts RandomFacts(Prng& prng) {
   return facts;
 }
 
-TEST(HealthTest, TheStateDoesNotChangeBeforeNextChange) {
+TEST(HealthTest, NothingChangesBeforeNextChange) {
   for (std::uint64_t seed = 0; seed < 2'000; ++seed) {
     Prng prng(seed);
     const HealthFacts facts = RandomFacts(prng);
@@ -134,6 +135,7 @@ TEST(HealthTest, TheStateDoesNotChangeBeforeNextChange) {
     ASSERT_EQ(second.state, first.state) << seed;
     if (first.state == HealthState::kTerminating) continue;  // Never left, whatever else is wrong.
     ASSERT_EQ(second.trouble_since, first.trouble_since) << seed;
+    ASSERT_EQ(second.silent_since, first.silent_since) << seed;
   }
 }
 
