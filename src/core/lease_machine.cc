@@ -175,6 +175,7 @@ void LeaseMachine::BeginAgain(const Input& in, LeaseStep& step) {
     role_ = Role::kStandby;
   }
   seen_.reset();
+  may_be_ours_ = false;  // It is another incarnation's.
   written_.purpose = Purpose::kAbandoned;
   deadline_ = Instant();
   Schedule(Call::kRead, in.now);

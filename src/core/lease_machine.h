@@ -54,6 +54,7 @@
 //   releasing | read: ours, or missing while surely ours     | releasing | Write(release)
 //   releasing | its time is over                             | standby or stopped | Read or Stopped
 //   any       | time went back, or another boot id           | standby   | Lost if holding; Read
+//             |                                              |           | (its record: another's)
 //
 // An answer that nobody asked for is our own mistake, and a CHECK.
 #pragma once

@@ -681,6 +681,15 @@ TEST(LeaseMachineTest, RU9_AnotherBootEndsLeadershipBeforeTheRenewalThatIsDue) {
   EXPECT_FALSE(driver.machine.IsOtherBoot("second"));
 }
 
+// Its record would be released under the same term by another incarnation.
+TEST(LeaseMachineTest, RU9_WhoIsToldToStopAfterItWasRestoredLeavesTheLeaseOfItsOtherLifeAlone) {
+  Driver driver = Holding();
+  driver.boot_id = "second";
+  driver.Keep(driver.machine.Stop(driver.now + Duration::Seconds(5), driver.In()));
+  EXPECT_FALSE(driver.writes());
+  EXPECT_TRUE(driver.stopped());
+}
+
 TEST(LeaseMachineTest, RU9_ABootThatIsNotKnownForAWhileIsNoOther) {
   Driver driver = Holding();
   const std::string before = driver.machine.incarnation();

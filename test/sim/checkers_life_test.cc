@@ -18,9 +18,23 @@ using enum InstancePhase;
 
 // --- I-21: the brake -----------------------------------------------------------------------------
 
+crypto::Certificate SomeCertificate() {
+  const std::array<std::uint8_t, crypto::PrivateKey::kSeedSize> seed{};
+  return crypto::IssueCa({}, crypto::PrivateKey::FromSeed(seed),
+                         {.issued_at = WorldStart(), .life = Duration::Days(1)})
+      .value();
+}
+
 class BrakeTest : public CheckersTest {
  public:
   BrakeTest() { world.Add(MakeI21); }
+
+  // The agent has heard that it has joined.
+  void GiveCertificate(InstanceRecord& record) {
+    const IssuedCertificate issued = {.process = "agent", .certificate = SomeCertificate()};
+    record.cert_serial = issued.certificate.facts().serial.decimal();
+    world.Each([&](Checker& checker) { checker.OnCertificate(issued); });
+  }
 
   // A registered instance with its VM.
   InstanceRecord Member(int number) {
@@ -103,6 +117,7 @@ TEST_F(BrakeTest, I21_WhoeverCouldNotKnowOfARegistrationNeedNotCount) {
     const int number = static_cast<int>(decided_by);
     world.journal.epoch = 1;
     InstanceRecord record = Record(number, kRegistered);
+    GiveCertificate(record);
     world.journal.epoch = 2;
     world.Commit("a2#1", {});
     record.provider_instance_id = PutVm(record);
@@ -115,6 +130,21 @@ TEST_F(BrakeTest, I21_WhoeverCouldNotKnowOfARegistrationNeedNotCount) {
     record.deletion = RecordDeletion{.reason = "registration-timeout", .counted = false};
     world.Write("a3#1", record);
     EXPECT_EQ(world.violations.size(), decided_by == 2 ? 0U : 1U);
+  }
+}
+
+TEST_F(BrakeTest, I21_WhoNeverHeardThatItHasJoinedNeedNotBeCounted) {
+  for (const bool heard : {false, true}) {
+    InstanceRecord record = Record(heard ? 2 : 1, kRegistered);
+    if (heard) GiveCertificate(record);
+    record.provider_instance_id = PutVm(record);
+    world.Write("a1#1", record);
+    world.Pass(Duration::Minutes(1));
+    world.Commit("a1#1", {IntentFor(record, IntentKind::kDelete, "registration-timeout")});
+    record.phase = kDeleting;
+    record.deletion = RecordDeletion{.reason = "registration-timeout", .counted = false};
+    world.Write("a1#1", record);
+    EXPECT_EQ(world.violations.size(), heard ? 1U : 0U);
   }
 }
 
@@ -675,12 +705,7 @@ TEST_F(IdleTest, I12_WritesThatAreRefusedCount) {
 TEST_F(IdleTest, I12_WhoIsGivenItsCertificateAgainIsWork) {
   const ObjectKey key = ObjectKey::Parse("operator/default.x.json").value();
   world.real_bucket.SetByHand(key, "x");
-  const std::array<std::uint8_t, crypto::PrivateKey::kSeedSize> seed{};
-  const IssuedCertificate again = {
-      .process = "operator-default",
-      .certificate = crypto::IssueCa({}, crypto::PrivateKey::FromSeed(seed),
-                                     {.issued_at = WorldStart(), .life = Duration::Days(1)})
-                         .value()};
+  const IssuedCertificate again = {.process = "operator-default", .certificate = SomeCertificate()};
   for (int i = 0; i < 4; ++i) {
     world.Pass(Duration::Minutes(1));
     calls.push_back(store.Put({.key = key, .bytes = "y", .condition = IfAbsent{}},

@@ -15,6 +15,8 @@
 #include <deque>
 #include <map>
 #include <optional>
+#include <set>
+#include <string>
 #include <utility>
 
 #include <fmt/format.h>
@@ -61,6 +63,10 @@ class I21TheBrakeHolds final : public Checker {
     } else if (last.kind == TruthChange::Kind::kRecord) {
       OnRecord(change, last);
     }
+  }
+
+  void OnCertificate(const IssuedCertificate& issued) override {
+    given_.insert(issued.certificate.facts().serial.decimal());
   }
 
  private:
@@ -175,6 +181,8 @@ class I21TheBrakeHolds final : public Checker {
   void JudgeUncounted(const InstanceRecord& record, const Start& start) {
     if (!record.registered_at || start.reason == "spot-terminating") return;
     if (DecidedBefore(record.instance_id)) return;
+    // Nobody was ever told that it has joined: the write of that was in doubt to the end.
+    if (start.reason == "registration-timeout" && !given_.contains(record.cert_serial)) return;
     const SimVm* vm = world().cloud().Find(record.provider_instance_id);
     if (vm == nullptr || !IsAlive(vm->shown.status)) return;
     if (vm->shown.instance_id != record.instance_id) return;  // F10: another has its id by now.
@@ -187,6 +195,7 @@ class I21TheBrakeHolds final : public Checker {
   std::map<InstanceId, Timestamp> drained_;  // When its drain was opened.
   std::map<InstanceId, Decision> intended_;  // Its first delete intent.
   std::map<InstanceId, Registration> registered_;
+  std::set<std::string> given_;  // Serials of certificates that somebody has got.
 };
 
 }  // namespace

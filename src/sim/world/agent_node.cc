@@ -1,5 +1,6 @@
 #include "sim/world/agent_node.h"
 
+#include <iterator>
 #include <utility>
 
 #include <fmt/format.h>
@@ -129,6 +130,7 @@ void AgentMachine::DieAtChange(Disk disk, Death death) {
 void AgentMachine::ResetDisk() {
   was_reset_ = has_joined();
   if (!was_reset_) return;
+  std::ranges::move(KeysOnDisk(), std::back_inserter(keys_before_reset_));
   std::erase_if(identity_disk_.files, [](const auto& file) {
     return file.first != "nonce.jwt" && file.first != "ca.crt";
   });

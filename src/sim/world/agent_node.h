@@ -73,6 +73,10 @@ class AgentMachine final {
   }
   // The public keys of which it has the private half on its disk, as PEM.
   [[nodiscard]] std::vector<std::string> KeysOnDisk() const;
+  // Those that went with a reset of the disk: a request with one of them may still be under way.
+  [[nodiscard]] const std::vector<std::string>& keys_before_reset() const {
+    return keys_before_reset_;
+  }
   // Of the certificate that it shows. Empty: it has none that can be read.
   [[nodiscard]] std::optional<std::string> SerialOnDisk() const;
   // Its `ca.crt`, which no process of ours writes.
@@ -103,6 +107,7 @@ class AgentMachine final {
   SimHost host_;
   std::string first_token_;
   bool was_reset_ = false;
+  std::vector<std::string> keys_before_reset_;
   Duration wall_skew_ = {};
   std::optional<Timestamp> announced_ = std::nullopt;
   std::optional<int> exit_code_ = std::nullopt;

@@ -361,7 +361,8 @@ void World::Restore(const std::string& name, const Restored& restored) {
   ServerMachine& machine = Machine(name);
   SimLoop& loop = node->loop();
   if (restored.other_boot) node->SetBoot(fmt::format("boot-{}", ++boots_));
-  loop.SetClock(restored.clock);
+  // Two saved states of one machine may be restored one after the other: it does not go forward.
+  loop.SetClock(std::min(restored.clock, loop.Now()));
   const Duration wrong = loop.WallNow() - (wall() + machine.wall_skew);
   if (restored.wall_is_set) {
     loop.JumpWall(Duration() - wrong);
@@ -550,6 +551,7 @@ std::optional<std::vector<std::string>> World::KeysOnDisk(const InstanceId& id) 
       if (machine->id() != id) continue;
       if (!keys) keys.emplace();
       std::ranges::move(machine->KeysOnDisk(), std::back_inserter(*keys));
+      std::ranges::copy(machine->keys_before_reset(), std::back_inserter(*keys));
     }
   }
   return keys;
