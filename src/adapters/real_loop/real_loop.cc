@@ -98,6 +98,7 @@ struct RealLoop::State {
     task_time = Read();
     if (!std::exchange(went_back, false)) return;
     std::vector<std::uint64_t> ids;
+    ids.reserve(clock_watches.size());
     for (const auto& [id, told] : clock_watches) ids.push_back(id);
     for (const std::uint64_t id : ids) {
       const auto at = clock_watches.find(id);
