@@ -553,6 +553,17 @@ TEST_F(ElectorTest, RU9_WhoHasNothingToDoNoticesThatItsClockWentBack) {
   EXPECT_THAT(one.events, ElementsAre("acquired 1", "restored"));
 }
 
+TEST_F(ElectorTest, RU9_AClockThatWentBackIsKnownBeforeAnythingElseRuns) {
+  Candidate one(process, {.id = "one"});
+  Lead(one);
+  scheduler.RunFor(Duration::Minutes(1));
+  process.loop.SetClock(process.loop.Now() - Duration::Seconds(40));
+  std::vector<std::string> known;
+  process.loop.Post([&] { known = one.events; });
+  scheduler.RunFor({});
+  EXPECT_THAT(known, ElementsAre("acquired 1", "restored"));
+}
+
 TEST_F(ElectorTest, RU9_AFollowerWhoseClockWentBackWatchesTheLeaseOn) {
   Candidate one(process, {.id = "one"});
   Lead(one);
