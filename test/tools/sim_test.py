@@ -208,7 +208,7 @@ class Sim(unittest.TestCase):
         self.assertEqual(status, 0, output)
         self.assertRegex(output, r"no-margin +5  I-3 \(seed 4\)\n")
         self.assertRegex(output, r"c5-forgets +1  I-22 \(seed 0\)\n")
-        self.assertIn("found 2 of 2 planted bugs, half of them within 1 seeds", output)
+        self.assertIn("found 2 of 2 planted bugs, half of the searches within 1 seeds", output)
         self.assertFalse(any("--seed 5 " in call for call in self.calls()), self.calls())
 
     def test_a_seed_that_fails_without_the_bug_finds_nothing(self):
@@ -240,6 +240,30 @@ class Sim(unittest.TestCase):
         self.mutants({}, "--table", table, "--only", "no-margin")
         self.assertEqual(table.read_text(),
                          "plant\tseed\tinvariant\nno-margin\t-\t-\nc5-forgets\t0\tI-22\n")
+
+    def test_a_bug_that_no_start_led_to_is_known_by_the_seed_of_the_table(self):
+        table = self.folder / "plants.tsv"
+        rows = "plant\tseed\tinvariant\nno-margin\t4711\tI-3\nc5-forgets\t-\t-\n"
+        table.write_text(rows)
+        status, output = self.mutants({"no-margin:4711": "I-3", "c5-forgets:0": "I-22"},
+                                      "--table", table)
+        self.assertEqual(status, 0, output)
+        self.assertRegex(output, r"no-margin +>9  I-3 \(seed 4711, which the table has\)")
+        self.assertIn("found 2 of 2 planted bugs, half of the searches within 1 seeds, "
+                      "1 by the seed of the table only\n", output)
+        self.assertIn("no-margin\t4711\tI-3\n", table.read_text())
+        # A seed that fails without the bug as well proves nothing.
+        table.write_text(rows)
+        status, output = self.mutants({"4711": "I-3", "c5-forgets:0": "I-22"}, "--table", table)
+        self.assertEqual(status, 1, output)
+        self.assertIn("not found: no-margin\n", output)
+
+    def test_the_median_counts_starts_that_led_nowhere(self):
+        status, output = self.mutants({"no-margin:3": "I-3", "no-margin:200008": "I-3",
+                                       "c5-forgets:100000": "I-22"}, "--starts", "3")
+        self.assertEqual(status, 0, output)
+        self.assertRegex(output, r"no-margin +9  I-3 \(seed 3\)")
+        self.assertRegex(output, r"c5-forgets +>9  I-22 \(seed 100000\)")
 
     def test_a_bug_that_does_not_exist_is_refused(self):
         status, output = self.mutants({}, "--only", "no-margins")
