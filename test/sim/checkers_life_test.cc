@@ -43,9 +43,10 @@ class BrakeTest : public CheckersTest {
     world.Write("a1#1", record);
     return record;
   }
-  void Drain(int number, std::string reason, bool ordered = false) {
+  // It was decided `ago`, and is stored now.
+  void Drain(int number, std::string reason, bool ordered = false, Duration ago = {}) {
     Intent intent = IntentFor(Member(number), IntentKind::kDrain, std::move(reason));
-    intent.opened_at = world.wall();
+    intent.opened_at = world.wall() - ago;
     intent.deadline = world.wall() + Duration::Minutes(1);
     intent.length = Duration::Minutes(1);
     intent.ordered = ordered;
@@ -76,6 +77,19 @@ TEST_F(BrakeTest, I21_TenThatWereOrdered) {
   EXPECT_THAT(world.violations, IsEmpty());
   Drain(11, "scale-down", true);
   EXPECT_THAT(world.violations, ElementsAre(HasSubstr("11 ordered starts")));
+}
+
+TEST_F(BrakeTest, I21_AStartCountsFromItsDecision) {
+  const Duration window = world.settings.brake_window;
+  world.Pass(window);
+  Drain(1, "config-drift", false, window / 2);
+  world.Pass(Duration::Seconds(1));
+  Drain(2, "config-drift");
+  Drain(3, "config-drift");
+  EXPECT_THAT(world.violations, IsEmpty());
+  // Between the first one and these.
+  Drain(4, "config-drift", false, window / 4);
+  EXPECT_THAT(world.violations, ElementsAre(HasSubstr("3 opportunistic starts")));
 }
 
 TEST_F(BrakeTest, I21_WrongClocksAreAnExcuse) {
@@ -365,8 +379,9 @@ TEST_F(LateDrainTest, I23_WhoeverCannotActIsNotLate) {
   world.sound_since["a1#1"] = Instant::Never();
   Pass(60);
   world.sound_since["a1#1"] = {};
-  world.provider_sound_since["a1#1"] = world.now() + Duration::Seconds(50);
-  Pass(55);
+  world.provider_sound_since["a1#1"] = world.now();
+  // A listing that was under way is lost, and is waited for.
+  Pass(10 + 5 + 9);
   world.real_cloud.lies().lists_nothing = true;
   Pass(60);
   world.servers.clear();

@@ -224,6 +224,23 @@ TEST_F(BackoffTest, I12_EveryRefusalThatIsKnownCounts) {
   EXPECT_THAT(world.violations, ElementsAre(HasSubstr("1s after the provider refused one")));
 }
 
+TEST_F(BackoffTest, I12_NothingIsToldByAClockThatWasWrong) {
+  world.Add(MakeI12);
+  for (const bool was_wrong : {true, false}) {
+    world.Pass(Duration::Minutes(1));
+    Refuse(1);
+    if (was_wrong) world.walls_true_since = world.now();
+    world.Pass(Duration::Seconds(20));
+    // By a clock that was set to the right time meanwhile.
+    InstanceRecord record = Record(2, kCreating);
+    Intent intent = IntentFor(record, IntentKind::kCreate);
+    intent.opened_at = world.wall() - Duration::Seconds(18);
+    world.Commit("a1#1", {intent});
+    EXPECT_EQ(world.violations.size(), was_wrong ? 0U : 1U);
+    world.Commit("a1#1", {});
+  }
+}
+
 TEST_F(BackoffTest, I12_ASuccessEndsTheBackoff) {
   world.Add(MakeI12);
   world.Pass(Duration::Minutes(1));

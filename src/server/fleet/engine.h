@@ -321,7 +321,7 @@ class Fleet::Engine final {
   FleetOwner owner_;
   Instant began_at_;
   fleet::FleetTimes times_;
-  Duration request_timeout_ = Duration::Seconds(30);
+  Duration request_timeout_;
   Duration gc_interval_ = Duration::Minutes(2);
   Duration orphan_grace_ = Duration::Minutes(10);
   Duration retention_ = Duration::Hours(25);

@@ -96,6 +96,7 @@ struct FleetOptions {
   std::shared_ptr<const crypto::PrivateKey> token_key = {};
   fleet::FleetTimes times = {};  // Of faults.md 1; intervals of the configuration are filled in.
   Duration send_timeout = Duration::Seconds(2);
+  Duration request_timeout = Duration::Seconds(30);  // Until groups are set.
   // How much one turn of the loop may plan (step_budget.h).
   std::size_t steps_per_turn = StepBudget::kPerTurn;
 };

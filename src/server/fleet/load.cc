@@ -15,6 +15,7 @@ Fleet::Engine::Engine(FleetDeps deps, FleetOptions options, FleetOwner owner)
       owner_(std::move(owner)),
       began_at_(deps.loop.Now()),
       times_(options_.times),
+      request_timeout_(options_.request_timeout),
       probe_(deps.metrics),
       rows_(deps.loop, deps.rows),
       subnets_(

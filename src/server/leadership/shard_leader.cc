@@ -226,6 +226,16 @@ void ShardLeader::AssignNetwork() {
 }
 
 void ShardLeader::MakeFleet() {
+  FleetOptions options = {.cluster = options_.cluster,
+                          .shard = options_.shard,
+                          .server = facts_,
+                          .token_key = options_.identity->nonce_key,
+                          .times = options_.times,
+                          .send_timeout = options_.send_timeout,
+                          .steps_per_turn = options_.steps_per_turn};
+  if (const ConfigRef& config = deps_.config.current()) {  // A standby has read one.
+    options.request_timeout = config->config.server.request_timeout;
+  }
   fleet_ = std::make_unique<Fleet>(
       FleetDeps{.loop = deps_.loop,
                 .store = deps_.store,
@@ -240,13 +250,7 @@ void ShardLeader::MakeFleet() {
                 .rows = deps_.rows,
                 .stopwatch = deps_.stopwatch,
                 .types = types_.get()},
-      FleetOptions{.cluster = options_.cluster,
-                   .shard = options_.shard,
-                   .server = facts_,
-                   .token_key = options_.identity->nonce_key,
-                   .times = options_.times,
-                   .send_timeout = options_.send_timeout,
-                   .steps_per_turn = options_.steps_per_turn},
+      std::move(options),
       FleetOwner{.instance_event =
                      [this](const api::InstanceEvent& event) {
                        if (services_ != nullptr) services_->watches().OnInstanceEvent(event);

@@ -82,6 +82,7 @@ class I12IdleCostsLittle final : public Checker {
   struct Refusal {
     std::string process;
     Timestamp at;  // By the clock of that process.
+    Instant stored_at;
   };
 
   void OnRecord(const SimChange& change, const InstanceId& id) {
@@ -93,7 +94,8 @@ class I12IdleCostsLittle final : public Checker {
       // and a refusal may be stored long after it was heard, and after a success that followed it.
       const auto made = made_.find(group);
       if (made != made_.end() && record->failure->at - made->second < kAnswerUnderWay) return;
-      refused_[group].push_back({.process = change.process, .at = record->failure->at});
+      refused_[group].push_back(
+          {.process = change.process, .at = record->failure->at, .stored_at = world().now()});
     } else if (!record->provider_instance_id.empty()) {
       refused_.erase(group);
       made_.insert_or_assign(group, world().wall());
@@ -105,12 +107,15 @@ class I12IdleCostsLittle final : public Checker {
       if (intent->kind != IntentKind::kCreate || intent->reason == "on-demand") continue;
       const auto refused = refused_.find({intent->tenant, intent->group});
       if (refused == refused_.end()) continue;
-      if (world().WallsTrueSince() + kLeastBackoff * 2 > world().now()) continue;
       for (const Refusal& refusal : refused->second) JudgeBackoff(change, *intent, refusal);
     }
   }
 
   void JudgeBackoff(const SimChange& change, const Intent& intent, const Refusal& refusal) {
+    const Instant walls_true_since = world().WallsTrueSince();
+    const bool by_wrong_clock =
+        walls_true_since > Instant() && walls_true_since + kLeastBackoff * 2 > refusal.stored_at;
+    if (by_wrong_clock) return;
     const Duration after = intent.opened_at - refusal.at;
     // What was decided in the same turn as the refusal knew nothing of it.
     if (refusal.process != change.process || after <= kOneTurn || after >= kLeastBackoff) return;

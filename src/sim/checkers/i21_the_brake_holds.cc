@@ -1,23 +1,23 @@
 // I-21: the deletion brake, per tenant and shard.
 //
-// Counted is what the stored evidence says: a drain intent when it becomes durable, and a record
-// that becomes deleting without a drain. Of starts that nobody ordered at most max(5, 10 %) fall
-// into a window, at most half of them (and one) for expiry, drift and pool age; of ordered ones at
-// most max(10, 25 %). And nothing is left out: a registered instance whose VM runs is counted,
-// unless it has a termination notice.
+// Counted is what the stored evidence says: a drain intent that becomes durable, and a record that
+// becomes deleting without a drain, at the time that they give for the start. Of starts that nobody
+// ordered at most max(5, 10 %) fall into a window, at most half of them (and one) for expiry, drift
+// and pool age; of ordered ones at most max(10, 25 %). And nothing is left out: a registered
+// instance whose VM runs is counted, unless it has a termination notice.
 //
-// A start lands later than it was decided, by up to half a window when the store is bad, so windows
-// of half the length are judged here. A new leader reads its window from wall times (RU8): while
-// clocks were wrong nothing is judged. The share is taken of the most instances that the tenant
-// ever had in the shard.
+// A deletion starts later than it was decided, by up to half a window when the store is bad, so
+// windows of half the length are judged here. A new leader reads its window from wall times (RU8):
+// while clocks were wrong nothing is judged. The share is taken of the most instances that the
+// tenant ever had in the shard.
 #include <algorithm>
 #include <cstdint>
-#include <deque>
 #include <map>
 #include <optional>
 #include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -34,6 +34,7 @@ constexpr int kOrderedCount = 10;
 constexpr int kOrderedPercent = 25;
 
 struct Start {
+  Timestamp at = {};
   bool ordered = false;
   bool counted = false;
   std::string reason;
@@ -58,7 +59,10 @@ class I21TheBrakeHolds final : public Checker {
         if (!fresh && at->second == intent->opened_at) continue;
         at->second = intent->opened_at;
         Judge(*last.shard, intent->instance_id,
-              {.ordered = intent->ordered, .counted = intent->counted, .reason = intent->reason});
+              {.at = intent->opened_at,
+               .ordered = intent->ordered,
+               .counted = intent->counted,
+               .reason = intent->reason});
       }
     } else if (last.kind == TruthChange::Kind::kRecord) {
       OnRecord(change, last);
@@ -72,9 +76,9 @@ class I21TheBrakeHolds final : public Checker {
  private:
   using Place = std::pair<ShardId, TenantId>;
   struct Window {
-    std::deque<Instant> unordered;
-    std::deque<Instant> opportunistic;
-    std::deque<Instant> ordered;
+    std::vector<Timestamp> unordered;  // Starts, oldest first.
+    std::vector<Timestamp> opportunistic;
+    std::vector<Timestamp> ordered;
     int population = 0;
     int most = 0;
   };
@@ -119,7 +123,8 @@ class I21TheBrakeHolds final : public Checker {
     // Sent by a leader that was replaced meanwhile: its successor could not know.
     if (journal && after->epoch < journal->epoch) return;
     Judge(*last.shard, *last.id,
-          {.ordered = after->deletion->ordered,
+          {.at = after->deletion->started_at,
+           .ordered = after->deletion->ordered,
            .counted = after->deletion->counted,
            .reason = after->deletion->reason});
   }
@@ -135,36 +140,40 @@ class I21TheBrakeHolds final : public Checker {
     const int unordered = std::max(kUnorderedCount, window.most * kUnorderedPercent / 100);
     if (start.ordered) {
       const int ordered = std::max(kOrderedCount, window.most * kOrderedPercent / 100);
-      return Note(shard, *record, {window.ordered, ordered, "ordered"});
+      return Note(shard, *record, start.at, {window.ordered, ordered, "ordered"});
     }
-    Note(shard, *record, {window.unordered, unordered, "unordered"});
+    Note(shard, *record, start.at, {window.unordered, unordered, "unordered"});
     if (opportunistic) {
       const int half = std::max(unordered / 2, 1);
-      Note(shard, *record, {window.opportunistic, half, "opportunistic"});
+      Note(shard, *record, start.at, {window.opportunistic, half, "opportunistic"});
     }
   }
 
   struct Budget {
-    std::deque<Instant>& starts;
+    std::vector<Timestamp>& starts;
     int limit = 0;
     std::string_view kind;
   };
 
-  void Note(const ShardId& shard, const InstanceRecord& record, const Budget& budget) {
-    std::deque<Instant>& starts = budget.starts;
-    const Instant now = world().now();
-    const Duration length = world().setting().brake_window / 2;
-    starts.push_back(now);
-    while (starts.front() + length <= now) starts.pop_front();
-    if (static_cast<int>(starts.size()) <= budget.limit) return;
+  void Note(const ShardId& shard, const InstanceRecord& record, Timestamp at,
+            const Budget& budget) {
+    // It may have been decided before others that landed first.
+    std::vector<Timestamp>& starts = budget.starts;
+    const auto place = starts.insert(std::ranges::upper_bound(starts, at), at);
     const Duration memory = world().setting().brake_window * 2;
     const Instant right = std::max(world().RatesTrueSince(), world().WallsTrueSince());
-    if (right > Instant() && right + memory > now) return;
-    Violated(
-        fmt::format("shard {}, tenant {}: {} {} starts within {}, the last is {}; {} are "
-                    "allowed in twice the time",
-                    shard.text(), record.tenant.text(), starts.size(), budget.kind,
-                    FormatDuration(length), record.instance_id.text(), budget.limit));
+    if (right > Instant() && right + memory > world().now()) return;
+    const Duration length = world().setting().brake_window / 2;
+    for (auto first = std::ranges::upper_bound(starts, at - length); first <= place; ++first) {
+      const auto many = std::ranges::lower_bound(first, starts.end(), *first + length) - first;
+      if (many <= budget.limit) continue;
+      Violated(
+          fmt::format("shard {}, tenant {}: {} {} starts within {}, one of them {}; {} are "
+                      "allowed in twice the time",
+                      shard.text(), record.tenant.text(), many, budget.kind, FormatDuration(length),
+                      record.instance_id.text(), budget.limit));
+      return;
+    }
   }
 
   // It registered after its deletion was decided, which was right then. The decision became durable

@@ -25,6 +25,7 @@ namespace {
 
 // For a leader: to list the provider and to write.
 constexpr Duration kAtOnce = Duration::Seconds(10);
+constexpr Duration kBetweenListings = Duration::Seconds(5);
 
 class I23DrainsKeepTheirDeadline final : public Checker {
  public:
@@ -130,9 +131,11 @@ class I23DrainsKeepTheirDeadline final : public Checker {
     if (leader == nullptr) return;
     const Instant right = std::max(world().RatesTrueSince(), world().WallsTrueSince());
     if (right > Instant() && right + world().setting().lease > drain.since) return;
-    for (const Instant since :
-         {leader->since, world().SoundSince(leader->process),
-          world().ProviderSoundSince(leader->process), odd_at_.value_or(Instant())}) {
+    // A listing that was lost on the way is given up before there is another.
+    const Duration listed_again = world().setting().request_timeout + kBetweenListings;
+    for (const Instant since : {leader->since, world().SoundSince(leader->process),
+                                world().ProviderSoundSince(leader->process) + listed_again,
+                                odd_at_.value_or(Instant())}) {
       if (since == Instant::Never() || since + kAtOnce > world().now()) return;
     }
     Violated(fmt::format("the drain of {} ({}) goes on {} after its deadline; {} leads", id.text(),

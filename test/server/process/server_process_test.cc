@@ -313,6 +313,17 @@ const ConfigParts& WithLeaderNetwork() {
   return kParts;
 }
 
+TEST_F(ServerProcessTest, AProviderThatDoesNotAnswerDelaysATakeOverByTheConfiguredTime) {
+  Lead({.server = R"(, "request_timeout": "4s")"});
+  ServerNode standby(world, "s2");
+  ASSERT_TRUE(world.Until([&] { return standby.provider != nullptr; }));
+  standby.provider->link().requests_lost = true;
+  node->process.Stop();
+  ASSERT_TRUE(world.Until([&] { return standby.sink.Count("the journal is ours") == 1; }));
+  ASSERT_TRUE(world.Until([&] { return standby.acting(); }, Duration::Seconds(5)));
+  EXPECT_EQ(standby.sink.Count("the provider could not be listed"), 1U);
+}
+
 TEST_F(ServerProcessTest, I44_AProviderThatDoesNotAnswerDelaysAStopByLessThanTenSeconds) {
   Lead(WithLeaderNetwork());
   node->provider->link().requests_lost = true;
