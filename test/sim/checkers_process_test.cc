@@ -20,6 +20,9 @@ class ProcessTest : public CheckersTest {
   void Sent(SimMethod method, const std::string& key) {
     Call({.process = process, .method = method, .key = key});
   }
+  void Watch(const std::string& name, const std::string& key) {
+    Call({.process = name, .key = key});
+  }
   void Doubted(const std::string& key) {
     Call({.moment = SimCall::Moment::kAnswered,
           .process = process,
@@ -58,13 +61,15 @@ TEST_F(ProcessTest, I04_WhoeverLooksOnTakesOver) {
   world.Add(MakeI04);
   ServerStanding leader = Server("a1#1");
   leader.leads = true;
-  world.servers = {leader, Server("a2#1")};
-  world.sound_since = {{"a1#1", world.now()}, {"a2#1", world.now()}};
+  world.servers = {leader, Server("a2#1"), Server("a3#1")};
+  world.sound_since = {{"a1#1", world.now()}, {"a2#1", world.now()}, {"a3#1", world.now()}};
+  Watch("a2#1", "leader/a.json");
+  Watch("a3#1", "leader/cluster.json");  // It does not come to its shard's.
   world.Pass(Duration::Seconds(20));
   WriteLease("a1#1", kOwn, 1);
   world.Pass(Duration::Minutes(1));
   WriteLease("a1#1", kOwn, 1);
-  world.servers = {Server("a2#1")};
+  world.servers = {Server("a2#1"), Server("a3#1")};
   world.Pass(Duration::Seconds(20));
   EXPECT_THAT(world.violations, IsEmpty());
   world.Pass(Duration::Seconds(2));
@@ -73,10 +78,14 @@ TEST_F(ProcessTest, I04_WhoeverLooksOnTakesOver) {
 
 TEST_F(ProcessTest, I04_WhoeverWasDisturbedOrHasJustStartedMayTakeLonger) {
   world.Add(MakeI04);
-  world.servers = {Server("a1#1"), Server("a2#1"), Server("a3#1")};
+  world.servers = {Server("a1#1"), Server("a2#1"), Server("a3#1"), Server("a4#1")};
+  for (const char* name : {"a1#1", "a2#1", "a3#1"}) Watch(name, "leader/a.json");
+  world.sound_since = {{"a4#1", world.now()}};
   world.Pass(Duration::Seconds(20));
   WriteLease("a1#1", kOwn, 1);
-  world.sound_since = {{"a2#1", world.now()}};
+  world.Pass(Duration::Seconds(1));
+  Watch("a4#1", "leader/a.json");
+  world.sound_since["a2#1"] = world.now();
   world.Pass(Duration::Minutes(1));
   EXPECT_THAT(world.violations, IsEmpty());
 }
@@ -334,6 +343,7 @@ TEST_F(ProcessTest, I44_WhoeverIsToldTwiceMayLeaveItsLeaseAndNothingElse) {
   world.Add(MakeI44);
   WriteLease("a1#1", kOwn, 2);
   Exit({.stopped = true, .led = true, .told_again = true, .undisturbed = true});
+  Exit({.stopped = true, .told_again = true, .left_in_loop = 2});  // It stood still.
   EXPECT_THAT(world.violations, IsEmpty());
   Exit({.stopped = true,
         .led = true,
@@ -341,7 +351,7 @@ TEST_F(ProcessTest, I44_WhoeverIsToldTwiceMayLeaveItsLeaseAndNothingElse) {
         .told_again = true,
         .undisturbed = true});
   Exit({.code = 1, .stopped = true, .told_again = true, .undisturbed = true});
-  Exit({.stopped = true, .told_again = true, .left_in_loop = 2});
+  Exit({.stopped = true, .told_again = true, .undisturbed = true, .left_in_loop = 2});
   EXPECT_THAT(world.violations, ElementsAre(HasSubstr("took 11s"), HasSubstr("ended with 1"),
                                             HasSubstr("2 of its timers")));
 }

@@ -2,9 +2,10 @@
 // whatever the wall clocks show.
 //
 // Counted from the last change of the lease, which is no later than the death of its holder. Asked
-// of a server that was there and could have watched the lease all the time: it has been sound
-// (CheckerWorld::SoundSince) since before that change, and no leadership of its own has just failed
-// (whoever cannot lead gives others a turn, and waits longer each time).
+// of a server that was there and could have watched the lease all the time: it had asked for the
+// lease before that change, which who finds no valid configuration does not come to; it has been
+// sound (CheckerWorld::SoundSince) since then, and no leadership of its own has just failed (whoever
+// cannot lead gives others a turn, and waits longer each time).
 #include <map>
 
 #include <fmt/format.h>
@@ -15,7 +16,7 @@
 namespace nstance::sim {
 namespace {
 
-// What a process needs before it is a candidate: configuration, probe, keys.
+// What a process needs before it knows the lease: configuration, probe, keys.
 constexpr Duration kStart = Duration::Seconds(15);
 constexpr Duration kBetweenLooks = Duration::Seconds(1);
 
@@ -26,6 +27,12 @@ class I04TakeoverIsQuick final : public Checker {
   void OnChange(const SimChange& change) override {
     const TruthChange& last = world().truth().last();
     if (last.kind == TruthChange::Kind::kLease) changed_[*last.shard] = change.at;
+  }
+
+  void OnCall(const SimCall& call) override {
+    if (call.key.starts_with("leader/") && call.key != "leader/cluster.json") {
+      watches_.try_emplace(call.process, world().now());
+    }
   }
 
   void EverySecond() override {
@@ -41,6 +48,8 @@ class I04TakeoverIsQuick final : public Checker {
       if (changed == changed_.end() || led_.contains(server.name)) continue;
       const Instant sound = world().SoundSince(server.name);
       if (sound == Instant::Never() || sound + kStart > changed->second) continue;
+      const auto watches = watches_.find(server.name);
+      if (watches == watches_.end() || watches->second > changed->second) continue;
       const Duration passed = world().now() - changed->second;
       if (passed <= Longest() + kBetweenLooks) continue;
       Violated(fmt::format("shard {} has had no leader for {}, and {} has only looked on",
@@ -48,7 +57,10 @@ class I04TakeoverIsQuick final : public Checker {
     }
   }
 
-  void OnServerEnd(const ServerStanding& server) override { led_.erase(server.name); }
+  void OnServerEnd(const ServerStanding& server) override {
+    led_.erase(server.name);
+    watches_.erase(server.name);
+  }
 
  private:
   Duration Longest() const {
@@ -56,8 +68,9 @@ class I04TakeoverIsQuick final : public Checker {
     return setting.lease + setting.renew * 3 / 2 + setting.store_timeout * 3;
   }
 
-  std::map<ShardId, Instant> changed_;  // The lease, of shards that nobody leads.
-  std::map<std::string, Instant> led_;  // Processes that have led.
+  std::map<ShardId, Instant> changed_;      // The lease, of shards that nobody leads.
+  std::map<std::string, Instant> led_;      // Processes that have led.
+  std::map<std::string, Instant> watches_;  // Since when they know the lease.
 };
 
 }  // namespace
