@@ -4,8 +4,8 @@
 // Counted from the last change of the lease, which is no later than the death of its holder. Asked
 // of a server that was there and could have watched the lease all the time: it had asked for the
 // lease before that change, which who finds no valid configuration does not come to; it has been
-// sound (CheckerWorld::SoundSince) since then, and no leadership of its own has just failed (whoever
-// cannot lead gives others a turn, and waits longer each time).
+// sound (CheckerWorld::SoundSince) since then, and no leadership of its own has just failed
+// (whoever cannot lead gives others a turn, and waits longer each time).
 #include <map>
 
 #include <fmt/format.h>
