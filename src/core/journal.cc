@@ -22,9 +22,10 @@ constexpr int kMaxDepth = 32;
 constexpr std::size_t kMaxIdLength = 64;
 constexpr std::size_t kMaxReasonLength = 64;
 
-constexpr std::array<std::string_view, 11> kJournalKeys = {
-    "version", "cluster_id", "shard",   "epoch",      "seq",     "write_id",
-    "holder",  "updated_at", "intents", "audit_head", "checksum"};
+constexpr std::array<std::string_view, 15> kJournalKeys = {
+    "version",   "cluster_id", "shard",      "epoch",      "seq",
+    "write_id",  "holder",     "updated_at", "created_at", "records",
+    "restarted", "groups",     "intents",    "audit_head", "checksum"};
 
 constexpr std::array kKinds = {IntentKind::kCreate, IntentKind::kDrain, IntentKind::kDelete,
                                IntentKind::kClaim,  IntentKind::kPark,  IntentKind::kWake};
@@ -184,6 +185,42 @@ Status ReadIntents(const json::Value& object, Journal& journal) {
   return {};
 }
 
+Result<JournalRestart> ReadRestart(const json::Value& object) {
+  if (object.if_object() == nullptr) return Fail(InvalidArgument("not an object"));
+  const ObjectReader reader(object);
+  JournalRestart restart;
+  ASSIGN_OR_RETURN(restart.at, reader.Time("at"));
+  ASSIGN_OR_RETURN(restart.by, reader.Text("by"));
+  ASSIGN_OR_RETURN(auto mode, reader.OptionalText("mode"));
+  restart.mode = std::move(mode).value_or("");
+  return restart;
+}
+
+Result<GroupsMark> ReadMark(const json::Value& object) {
+  if (object.if_object() == nullptr) return Fail(InvalidArgument("not an object"));
+  const ObjectReader reader(object);
+  GroupsMark mark;
+  ASSIGN_OR_RETURN(mark.epoch, reader.Integer("epoch", {1, kMaxStoredInteger}));
+  ASSIGN_OR_RETURN(mark.seq, reader.Integer("seq", {1, kMaxStoredInteger}));
+  ASSIGN_OR_RETURN(mark.sha256, reader.Text("sha256"));
+  return mark;
+}
+
+Status ReadMemory(const json::Value& object, JournalMemory& memory) {
+  const ObjectReader reader(object);
+  ASSIGN_OR_RETURN(memory.created_at, reader.OptionalTime("created_at"));
+  if (object.Find("records") != nullptr) {
+    ASSIGN_OR_RETURN(memory.records, reader.Integer("records", {0, kMaxStoredInteger}));
+  }
+  if (const json::Value* restarted = object.Find("restarted")) {
+    ASSIGN_OR_RETURN(memory.restarted, Under(ReadRestart(*restarted), "restarted"));
+  }
+  if (const json::Value* groups = object.Find("groups")) {
+    ASSIGN_OR_RETURN(memory.groups, Under(ReadMark(*groups), "groups"));
+  }
+  return {};
+}
+
 Status ReadJournal(const json::Value& object, Journal& journal) {
   const ObjectReader reader(object);
   ASSIGN_OR_RETURN(journal.epoch, reader.Integer("epoch", {1, kMaxStoredInteger}));
@@ -191,6 +228,7 @@ Status ReadJournal(const json::Value& object, Journal& journal) {
   ASSIGN_OR_RETURN(journal.write_id, reader.Text("write_id"));
   ASSIGN_OR_RETURN(journal.holder, reader.Text("holder"));
   ASSIGN_OR_RETURN(journal.updated_at, reader.Time("updated_at"));
+  RETURN_IF_ERROR(ReadMemory(object, journal.memory));
   RETURN_IF_ERROR(ReadIntents(object, journal));
   ASSIGN_OR_RETURN(journal.audit_head, reader.OptionalText("audit_head"));
   journal.unknown = UnknownMembers(object, kJournalKeys);
@@ -210,6 +248,24 @@ Result<json::Value> ReadEnvelope(std::string_view bytes) {
     return Fail(InvalidArgument(fmt::format("version {}; this program reads 1", version)));
   }
   return object;
+}
+
+void AppendMemory(std::string& out, const JournalMemory& memory) {
+  if (memory.created_at) AppendTime(out, "created_at", *memory.created_at);
+  if (memory.records) AppendInteger(out, "records", *memory.records);
+  if (memory.restarted) {
+    out += ",\"restarted\":{\"at\":";
+    json::AppendString(out, FormatTimestamp(memory.restarted->at));
+    AppendText(out, "by", memory.restarted->by);
+    if (!memory.restarted->mode.empty()) AppendText(out, "mode", memory.restarted->mode);
+    out += '}';
+  }
+  if (memory.groups) {
+    out += fmt::format(",\"groups\":{{\"epoch\":{},\"seq\":{}", memory.groups->epoch,
+                       memory.groups->seq);
+    AppendText(out, "sha256", memory.groups->sha256);
+    out += '}';
+  }
 }
 
 void AppendReplay(std::string& out, const Intent& intent) {
@@ -266,6 +322,18 @@ std::string_view IntentKindName(IntentKind kind) {
   return "unknown";
 }
 
+bool IsBelow(const GroupsMark& left, const GroupsMark& right) {
+  return std::pair(left.epoch, left.seq) < std::pair(right.epoch, right.seq);
+}
+
+JournalMemory Merge(JournalMemory memory, const JournalMemory& news) {
+  if (news.created_at) memory.created_at = news.created_at;
+  if (news.records) memory.records = news.records;
+  if (news.restarted) memory.restarted = news.restarted;
+  if (news.groups) memory.groups = news.groups;
+  return memory;
+}
+
 std::string EncodeIntent(const Intent& intent) {
   std::string out = "{\"id\":";
   json::AppendString(out, intent.id);
@@ -290,6 +358,7 @@ std::string EncodeJournal(const Journal& journal) {
   AppendText(out, "write_id", journal.write_id);
   AppendText(out, "holder", journal.holder);
   AppendTime(out, "updated_at", journal.updated_at);
+  AppendMemory(out, journal.memory);
   out += ",\"intents\":[";
   for (const Intent& intent : journal.intents) {
     if (&intent != &journal.intents.front()) out += ',';
@@ -321,6 +390,7 @@ Result<Journal> DecodeJournal(std::string_view bytes, const JournalIdentity& exp
                   .write_id = {},
                   .holder = {},
                   .updated_at = {},
+                  .memory = {},
                   .intents = {}};
   if (const Status read = ReadJournal(*object, journal); !read) return Fail(Corrupt(read.error()));
   return journal;
@@ -342,7 +412,7 @@ Result<Journal> FirstJournal(const JournalIdentity& identity, EpochEvidence evid
         FailedPrecondition("the journal is missing although instance records carry an epoch; "
                            "repair: nstance-admin store reset-journal"));
   }
-  return ResetJournal(identity, {}, stamp);
+  return ResetJournal(identity, {.memory = {.created_at = stamp.at, .records = 0}}, stamp);
 }
 
 Journal ResetJournal(const JournalIdentity& identity, const JournalTraces& traces,
@@ -354,6 +424,7 @@ Journal ResetJournal(const JournalIdentity& identity, const JournalTraces& trace
           .write_id = stamp.write_id,
           .holder = stamp.holder,
           .updated_at = stamp.at,
+          .memory = traces.memory,
           .intents = {}};
 }
 

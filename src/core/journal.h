@@ -1,7 +1,8 @@
 // The shard journal, `journal/{shard}.json`: the fence, and the open intents.
 //
 //   {"version":1,"cluster_id","shard","epoch","seq","write_id","holder","updated_at",
-//    "intents":[...],"audit_head"?,<unknown keys>,"checksum"}
+//    "created_at"?,"records"?,"restarted"?,"groups"?,"intents":[...],"audit_head"?,
+//    <unknown keys>,"checksum"}
 //
 // A new leader rewrites the journal with epoch + 1 before its first effect, by compare-and-swap. So
 // an older leader's late write either landed before, and is seen, or loses. Every write has seq + 1
@@ -71,6 +72,39 @@ struct Intent {
   friend bool operator==(const Intent&, const Intent&) = default;
 };
 
+// The stamp of a groups object: which write of it was the last.
+struct GroupsMark {
+  std::int64_t epoch = 0;
+  std::int64_t seq = 0;
+  std::string sha256;
+
+  friend bool operator==(const GroupsMark&, const GroupsMark&) = default;
+};
+// By epoch, then seq.
+[[nodiscard]] bool IsBelow(const GroupsMark& left, const GroupsMark& right);
+
+// A person's word that this journal holds although another one was seen.
+struct JournalRestart {
+  Timestamp at;
+  std::string by;    // "reset-journal" or "recover".
+  std::string mode;  // "adopt" or "start-empty"; of reset-journal: empty.
+
+  friend bool operator==(const JournalRestart&, const JournalRestart&) = default;
+};
+
+// What the journal remembers of other objects, so that a lost one is told from one that never was
+// (docs/spec/server.md 2.1). Journals of older versions have none of it; every rewrite keeps it.
+struct JournalMemory {
+  std::optional<Timestamp> created_at = std::nullopt;  // When the shard's first journal was made.
+  std::optional<std::int64_t> records = std::nullopt;  // Live records that the write leaves.
+  std::optional<JournalRestart> restarted = std::nullopt;
+  std::optional<GroupsMark> groups = std::nullopt;  // The last groups write known to be durable.
+
+  friend bool operator==(const JournalMemory&, const JournalMemory&) = default;
+};
+// `memory` with the members that `news` has.
+[[nodiscard]] JournalMemory Merge(JournalMemory memory, const JournalMemory& news);
+
 struct Journal {
   ClusterId cluster;
   ShardId shard;
@@ -79,6 +113,7 @@ struct Journal {
   std::string write_id;
   std::string holder;  // "id/incarnation".
   Timestamp updated_at;
+  JournalMemory memory = {};
   std::vector<Intent> intents;  // Oldest first.
   std::optional<std::string> audit_head = std::nullopt;
   json::Object unknown = {};
@@ -121,6 +156,7 @@ enum class EpochEvidence : std::uint8_t {
 struct JournalTraces {
   std::int64_t highest_epoch = 0;  // In records, the groups stamp and the certificate log.
   std::int64_t highest_seq = 0;
+  JournalMemory memory = {};
 };
 [[nodiscard]] Journal ResetJournal(const JournalIdentity& identity, const JournalTraces& traces,
                                    const JournalStamp& stamp);

@@ -58,6 +58,18 @@ JournalStep JournalMachine::Submit(Submission submission, const Input& in) {
   return step;
 }
 
+JournalStep JournalMachine::Remember(const JournalMemory& news, const Input& in) {
+  JournalStep step;
+  if (state_ == State::kEnded) return step;
+  news_ = Merge(news_, news);
+  // Nobody would be harmed by a count that is a little old, but for one that says that there are
+  // records when the last one has gone.
+  const bool forces = news.created_at || news.restarted || news.groups || news.records == 0;
+  if (forces && !news_since_) news_since_ = in.now;
+  Wake(step);
+  return step;
+}
+
 void JournalMachine::SetBrake(std::string_view id, Brake brake) {
   if (!table_) return;
   table_->SetBrake(id, brake);
@@ -191,7 +203,7 @@ JournalStamp JournalMachine::StampOf(const Input& in) const {
 }
 
 Instant JournalMachine::DueAt() const {
-  Instant due = Instant::Never();
+  Instant due = news_since_ ? *news_since_ + kLazyDelay : Instant::Never();
   for (const Waiting& waiting : waiting_) {
     if (!waiting.blocked) {
       const bool lazy = waiting.submission.urgency == Urgency::kLazy;
@@ -252,7 +264,10 @@ void JournalMachine::Plan(const Input& in, JournalStep& step) {
     }
   }
   waiting_ = std::move(rest);
-  if (made.empty()) return;
+  const bool news_due = news_since_ && *news_since_ + kLazyDelay <= in.now;
+  if (made.empty() && !news_due) return;
+  plan.table.Remember(std::exchange(news_, {}));
+  news_since_.reset();
   std::string bytes = EncodeJournal(plan.table.journal());
   draft_ = Draft{.table = std::move(plan.table),
                  .bytes = std::move(bytes),

@@ -10,6 +10,8 @@
 //   - group commit: everything submitted in one turn of the loop, or while a write is under way,
 //     goes into one write
 //   - closing (kLazy) forces no write: it rides with the next one, or 1 s later
+//   - what is to be remembered rides with the next write, or goes by itself 1 s later; a count of
+//     records above 0 only rides
 //   - what does not fit waits, and is tried again with the next write, when 64 places were freed,
 //     or 1 s after the last try if any was
 //   - a change is answered only once the store has confirmed the write that holds it, or a
@@ -141,6 +143,8 @@ class JournalMachine {
   [[nodiscard]] JournalStep OnTime(const Input& in);
   // Harmless after the end: it is never answered.
   [[nodiscard]] JournalStep Submit(Submission submission, const Input& in);
+  // The members that `news` has are remembered by the next write.
+  [[nodiscard]] JournalStep Remember(const JournalMemory& news, const Input& in);
   void SetBrake(std::string_view id, Brake brake);
 
   [[nodiscard]] bool open() const { return state_ == State::kOpen; }
@@ -192,8 +196,10 @@ class JournalMachine {
   std::optional<JournalTable> table_;
   std::optional<std::string> version_;
   std::optional<Draft> draft_;
-  std::vector<Waiting> waiting_;  // In order of arrival.
-  std::size_t freed_ = 0;         // Places since the last plan.
+  std::vector<Waiting> waiting_;       // In order of arrival.
+  JournalMemory news_;                 // To be remembered by the next write.
+  std::optional<Instant> news_since_;  // When the first of it came that forces a write.
+  std::size_t freed_ = 0;              // Places since the last plan.
   Instant planned_at_;
 };
 

@@ -83,6 +83,8 @@ class JournalTable {
   [[nodiscard]] JournalDraft Plan(std::span<const JournalChange> changes,
                                   const JournalStamp& stamp) const;
 
+  // The writes of the table carry this from now on.
+  void Remember(const JournalMemory& news) { journal_.memory = Merge(journal_.memory, news); }
   // The brake was released, or took hold. Harmless for an id that is not open.
   void SetBrake(std::string_view id, Brake brake);
   // Whether an intent of this kind and tenant would find a place now.

@@ -83,6 +83,8 @@ class JournalWriter final {
     Submit({.id = std::move(id)}, JournalMachine::Urgency::kLazy,
            [](const Result<std::string>&) {});
   }
+  // Rides with the next write, or goes by itself after a second (JournalMachine::Remember).
+  void Remember(const JournalMemory& news) { Do(machine_.Remember(news, Input())); }
   void SetBrake(std::string_view id, Brake brake) { machine_.SetBrake(id, brake); }
 
   // REQUIRES: took_over was called.

@@ -102,6 +102,8 @@ class Driver {
     return tickets;
   }
 
+  void Remember(const JournalMemory& news) { Keep(machine.Remember(news, In())); }
+
   void Store(std::string bytes) {
     stored = std::move(bytes);
     ++versions;
@@ -249,6 +251,50 @@ TEST(JournalMachineTest, ClosingAloneIsWrittenAfterASecond) {
   EXPECT_EQ(driver.step.wake_at, driver.now + Duration::Seconds(1));
   driver.Settle(Duration::Seconds(1));
   EXPECT_EQ(driver.writes_sent, 1);
+}
+
+TEST(JournalMachineTest, WhatIsToBeRememberedRidesWithTheNextWrite) {
+  Driver driver = TakenOver();
+  const GroupsMark mark = {.epoch = 7, .seq = 8, .sha256 = "aa"};
+  driver.Remember({.records = 4, .groups = mark});
+  driver.Settle();
+  EXPECT_EQ(driver.writes_sent, 0);
+  driver.Open();
+  driver.Settle(Duration::Seconds(5));
+  EXPECT_EQ(driver.writes_sent, 1);
+  EXPECT_EQ(driver.Stored().memory.groups, mark);
+  EXPECT_EQ(driver.Stored().memory.records, 4);
+}
+
+TEST(JournalMachineTest, AMarkAloneIsWrittenAfterASecondAndACountOfRecordsIsNot) {
+  Driver driver = TakenOver();
+  driver.Remember({.records = 4});
+  driver.Settle(Duration::Seconds(5));
+  EXPECT_EQ(driver.writes_sent, 0);
+  driver.Remember({.groups = GroupsMark{.epoch = 7, .seq = 8, .sha256 = "aa"}});
+  driver.Settle(Duration::Milliseconds(999));
+  EXPECT_EQ(driver.writes_sent, 0);
+  driver.Settle(Duration::Seconds(1));
+  EXPECT_EQ(driver.writes_sent, 1);
+  EXPECT_EQ(driver.Stored().memory.records, 4);
+  driver.Remember({.records = 0});
+  driver.Settle(Duration::Seconds(1));
+  EXPECT_EQ(driver.Stored().memory.records, 0) << "the last record has gone";
+}
+
+TEST(JournalMachineTest, WhatIsRememberedDuringAWriteGoesIntoTheNext) {
+  Driver driver = TakenOver();
+  driver.Open();
+  driver.Wake();
+  ASSERT_TRUE(driver.writes());
+  const GroupsMark mark = {.epoch = 7, .seq = 8, .sha256 = "aa"};
+  const JournalStep write = driver.step;
+  driver.Remember({.groups = mark});
+  driver.step = write;
+  driver.AnswerWrite();
+  EXPECT_NE(driver.Stored().memory.groups, mark);
+  driver.Settle(Duration::Seconds(1));
+  EXPECT_EQ(driver.Stored().memory.groups, mark);
 }
 
 TEST(JournalMachineTest, AnIdleJournalIsNotWritten) {

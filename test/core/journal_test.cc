@@ -198,6 +198,7 @@ TEST(JournalTest, TakingOverRaisesEpochAndSeqAndKeepsEverythingElse) {
     EXPECT_EQ(after.intents, before.intents);
     EXPECT_EQ(after.unknown, before.unknown);
     EXPECT_EQ(after.audit_head, before.audit_head);
+    EXPECT_EQ(after.memory, before.memory);
   }
 }
 
@@ -206,9 +207,39 @@ TEST(JournalTest, AnAbsentJournalIsEpochOneOnlyWhenNoRecordCarriesAnEpoch) {
   ASSERT_TRUE(first.has_value());
   EXPECT_EQ(first->epoch, 1);
   EXPECT_EQ(first->seq, 1);
+  EXPECT_EQ(first->memory.created_at, Stamp().at);
+  EXPECT_EQ(first->memory.records, 0);
+  EXPECT_FALSE(first->memory.groups.has_value());
   const auto refused = FirstJournal(ExampleIdentity(), EpochEvidence::kSome, Stamp());
   ASSERT_FALSE(refused.has_value());
   EXPECT_NE(refused.error().message.find("reset-journal"), std::string::npos);
+}
+
+TEST(JournalTest, WhatIsRememberedStandsBeforeTheIntents) {
+  Journal journal = Empty();
+  journal.memory = {
+      .created_at = Timestamp::FromUnix(1'767'225'600),
+      .records = 3,
+      .restarted =
+          JournalRestart{
+              .at = Timestamp::FromUnix(1'767'225'660), .by = "recover", .mode = "adopt"},
+      .groups = GroupsMark{.epoch = 2, .seq = 9, .sha256 = "00ff"},
+  };
+  const std::string bytes = EncodeJournal(journal);
+  EXPECT_NE(bytes.find(R"("updated_at":"2026-01-01T00:00:00Z",)"
+                       R"("created_at":"2026-01-01T00:00:00Z","records":3,)"
+                       R"("restarted":{"at":"2026-01-01T00:01:00Z","by":"recover","mode":"adopt"},)"
+                       R"("groups":{"epoch":2,"seq":9,"sha256":"00ff"},"intents":[])"),
+            std::string::npos)
+      << bytes;
+}
+
+TEST(JournalTest, AMarkIsBelowAnotherByEpochThenBySeq) {
+  const GroupsMark mark = {.epoch = 2, .seq = 5, .sha256 = "a"};
+  EXPECT_TRUE(IsBelow({.epoch = 1, .seq = 9, .sha256 = "b"}, mark));
+  EXPECT_TRUE(IsBelow({.epoch = 2, .seq = 4, .sha256 = "b"}, mark));
+  EXPECT_FALSE(IsBelow({.epoch = 2, .seq = 5, .sha256 = "b"}, mark));
+  EXPECT_FALSE(IsBelow({.epoch = 3, .seq = 1, .sha256 = "b"}, mark));
 }
 
 TEST(JournalTest, AResetJournalIsAboveEverythingFound) {

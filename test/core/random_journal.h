@@ -101,6 +101,16 @@ inline Journal RandomJournal(Prng& prng, std::size_t most_intents) {
     intent.epoch = journal.epoch;
     journal.intents.push_back(std::move(intent));
   }
+  if (prng.Chance(1, 2)) journal.memory.created_at = RandomTime(prng);
+  if (prng.Chance(1, 2)) journal.memory.records = prng.Between(0, 1'000);
+  if (prng.Chance(1, 4)) {
+    journal.memory.restarted = {.at = RandomTime(prng), .by = "reset-journal", .mode = {}};
+    if (prng.Chance(1, 2)) journal.memory.restarted->mode = "adopt";
+  }
+  if (prng.Chance(1, 2)) {
+    journal.memory.groups = {
+        .epoch = prng.Between(1, 9), .seq = prng.Between(1, 9), .sha256 = std::string(64, 'a')};
+  }
   if (prng.Chance(1, 4)) journal.audit_head = "head";
   if (prng.Chance(1, 4)) {
     journal.unknown.push_back(
